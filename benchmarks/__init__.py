@@ -1,0 +1,24 @@
+"""How fast and how lean lucid_mini is, beside plain NumPy and beside other frameworks.
+
+    python -m benchmarks                                  everything; writes benchmarks/results.json
+    python -m benchmarks chain own_function --reps 15     some of it; writes only where --out says
+
+Every figure is a ratio within one run: absolute times differ from machine to machine. The floor is
+the same arithmetic in plain NumPy with a backward written by hand. Frameworks take turns, one BLAS
+thread, and what is printed is the median with the quartiles. Before anything is timed, every
+framework has to give the floor's gradients.
+
+- `frameworks/`: one small adapter a framework. What is not installed is named and left out.
+- `workloads/`: one module a workload.
+- `measure.py`, `report.py`, `command.py`: turns and quartiles, the tables, the command line.
+
+`results.json` is one object:
+
+- `machine`: `cpu`, `cores`, `os`, `blas`, `blas_threads`.
+- `versions`: of `python`, `numpy`, and of every framework that took part.
+- `missing`: framework -> why it was left out.
+- `reps`: how often each step was measured. `tiny`: whether the sizes were those of the tests.
+- `workloads`: name -> `title`, and `rows`, each with `case`, `framework`, `unit`, `median`,
+  `lower`, `upper` (the quartiles), and `ratio`, `ratio_lower`, `ratio_upper` (to the floor, or
+  null).
+"""

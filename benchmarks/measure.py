@@ -1,0 +1,99 @@
+"""Turns, quartiles, ratios, and the check that everybody computes the same."""
+
+import gc
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .frameworks import Framework, Program, Run, UnsupportedError
+
+
+class Row(NamedTuple):
+    """One figure: median and quartiles in `unit`, and those of its ratio to the floor, if any."""
+
+    case: str
+    framework: str
+    unit: str
+    median: float
+    lower: float
+    upper: float
+    ratio: float | None = None
+    ratio_lower: float | None = None
+    ratio_upper: float | None = None
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Median, lower and upper quartile."""
+    lower, median, upper = np.percentile(values, (25, 50, 75))
+    return float(median), float(lower), float(upper)
+
+
+def rows(case: str, unit: str, values: dict[str, list[float]]) -> list[Row]:
+    """A row a framework. Ratios are taken turn by turn: a slow second hits both sides."""
+    floor = values.get("floor")
+    made = []
+    for name, measured in values.items():
+        ratio: tuple[float | None, ...] = (None, None, None)
+        if floor is not None and all(floor):
+            ratio = quartiles([a / b for a, b in zip(measured, floor, strict=True)])
+        made.append(Row(case, name, unit, *quartiles(measured), *ratio))
+    return made
+
+
+def start(program: Program, frameworks: list[Framework]) -> dict[str, Run]:
+    """`program` in every framework that has the words for it, checked against the floor.
+
+    Raises: AssertionError naming the framework and the parameter, where a gradient differs.
+    """
+    runs: dict[str, Run] = {}
+    expected: list[Any] = []
+    for framework in frameworks:
+        try:
+            run = framework.start(program)
+            gradients = [framework.array(g) for g in run.step()]
+        except UnsupportedError:
+            continue
+        if not runs:
+            expected = gradients
+        assert len(gradients) == len(expected), framework.name
+        for index, (got, wanted) in enumerate(zip(gradients, expected, strict=True)):
+            np.testing.assert_allclose(
+                got,
+                wanted,
+                rtol=1e-9,
+                atol=1e-12,
+                err_msg=f"{framework.name}: the gradient of parameter {index} is not the floor's",
+            )
+        runs[framework.name] = run
+    return runs
+
+
+def compare(
+    case: str, steps: dict[str, Callable[[], Any]], reps: int, unit: str = "ms"
+) -> list[Row]:
+    """Time `steps` in turns, `reps` times, each time in another order.
+
+    A turn lasts about 5 ms or one call. The collector stays on, as it is for users.
+    """
+    calls = {name: _calls(step) for name, step in steps.items()}
+    values: dict[str, list[float]] = {name: [] for name in steps}
+    names = list(steps)
+    gc.collect()
+    for turn in range(reps):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            step, number = steps[name], calls[name]
+            begin = perf_counter_ns()
+            for _ in range(number):
+                step()
+            values[name].append((perf_counter_ns() - begin) / number / 1e6)
+    return rows(case, "ms", values)
+
+
+def _calls(step: Callable[[], Any]) -> int:
+    """How many calls make a turn. The first call warms up."""
+    step()
+    begin = perf_counter_ns()
+    step()
+    return max(1, round(5e6 / (perf_counter_ns() - begin)))

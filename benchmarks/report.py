@@ -1,0 +1,79 @@
+"""The tables, and what the machine is. No host names, no paths."""
+
+import os
+import platform
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from .frameworks import Framework
+from .measure import Row
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index, call-overload]
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "os": f"{platform.system()} {platform.machine()}",
+        "blas": f"{blas['name']} {blas['version']}",
+        "blas_threads": int(os.environ.get("OPENBLAS_NUM_THREADS", "0")) or "default",
+    }
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def versions(frameworks: list[Framework]) -> dict[str, str]:
+    """Of the interpreter, NumPy and whoever took part."""
+    found = {"python": platform.python_version(), "numpy": np.__version__}
+    for framework in frameworks:
+        if framework.distribution != "numpy":
+            found[framework.name] = framework.version()
+    return found
+
+
+def table(rows: list[Row], shows: Literal["ratio", "value"]) -> str:
+    """A line a case, a column a framework: the median, and the quartiles in brackets.
+
+    With "ratio" the floor's column is its time, and the others' are multiples of it.
+    """
+    cases = list(dict.fromkeys(row.case for row in rows))
+    frameworks = list(dict.fromkeys(row.framework for row in rows))
+    cells = {(row.case, row.framework): _cell(row, shows) for row in rows}
+    lines = [["", *frameworks]]
+    for case in cases:
+        lines.append([case, *(cells.get((case, name), "–") for name in frameworks)])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(
+            [line[0].ljust(widths[0])]
+            + [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _cell(row: Row, shows: str) -> str:
+    if shows == "ratio" and row.framework != "floor" and row.ratio is not None:
+        return f"{row.ratio:.2f} ({row.ratio_lower:.2f}–{row.ratio_upper:.2f})"
+    text = f"{_figure(row.median)} {row.unit}".rstrip()
+    if row.lower == row.upper:
+        return text
+    return f"{text} ({_figure(row.lower)}–{_figure(row.upper)})"
+
+
+def _figure(value: float) -> str:
+    """Three digits that count, and no exponent."""
+    if value == int(value):
+        return f"{value:.0f}"
+    size = abs(value)
+    return f"{value:.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"

@@ -1,0 +1,80 @@
+"""lucid_mini: automatic differentiation that shows what a backward pass remembers.
+
+The public names; nothing is computed here. Use it as `import lucid_mini as lm`.
+"""
+
+import importlib
+from typing import Any
+
+from . import autograd, errors
+from .autograd.mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from .autograd.node import reset_names
+from .autograd.tensor import Tensor, from_numpy, tensor
+from .ops.create import (
+    arange,
+    as_tensor,
+    eye,
+    full,
+    full_like,
+    is_tensor,
+    manual_seed,
+    ones,
+    ones_like,
+    rand,
+    randn,
+    zeros,
+    zeros_like,
+)
+from .ops.table import FUNCTIONS as _functions
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Tensor",
+    "arange",
+    "as_tensor",
+    "autograd",
+    "enable_grad",
+    "errors",
+    "eye",
+    "from_numpy",
+    "full",
+    "full_like",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_tensor",
+    "manual_seed",
+    "no_grad",
+    "ones",
+    "ones_like",
+    "rand",
+    "randn",
+    "reset_names",
+    "set_grad_enabled",
+    "tensor",
+    "zeros",
+    "zeros_like",
+    *_functions,
+]
+
+# lm.exp, lm.cat and the like: the table of `ops` names them once.
+globals().update(_functions)
+
+#: Imported when first asked for: they may need packages that the rest does not.
+_LATE = ("bridge", "draw", "lifetime", "testing", "transforms")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LATE])

@@ -1,0 +1,25 @@
+"""Which line of the user's program asked for something: `file:line`, and `In[3]:2` in a notebook."""
+
+import sys
+from types import CodeType, FrameType
+
+_PACKAGE = __name__.split(".", 1)[0]
+
+
+def call_site(depth: int = 1) -> str:
+    """`file:line` of the innermost frame outside this package, "" if there is none."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and frame.f_globals.get("__name__", "").split(".", 1)[0] == _PACKAGE:
+        frame = frame.f_back
+    return "" if frame is None else f"{file_of(frame.f_code)}:{frame.f_lineno}"
+
+
+def file_of(code: CodeType) -> str:
+    """The file of `code` by its last name; a notebook's cell, whose file has a process id in it, as `In[3]`."""
+    path = code.co_filename
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and (shell := ipython.get_ipython()) is not None:
+        formatted = getattr(shell.compile, "format_code_name", lambda name: None)(path)
+        if formatted is not None:
+            return str(formatted[1])
+    return path.replace("\\", "/").rsplit("/", 1)[-1]

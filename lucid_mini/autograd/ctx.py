@@ -1,0 +1,529 @@
+"""FunctionCtx: what one call of a Function remembers between its forward and its backward.
+
+    Tensor -owns-> Node -owns-> ctx -owns-> saved slots -own-> arrays
+
+The ctx keeps nothing by default. Three ways to keep a value, in the order of preference:
+
+- `save_for_backward(a, b)`: tensors. Version-checked, released as soon as the node has run.
+- `save_for_backward(n=3)`: any object under a name. Released with the tensors, no version check.
+- `ctx.n = 3`, `ctx.store("n", 3)`: the bag. For small things; it lives until the node dies.
+"""
+
+import copy
+import gc
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from .. import events
+from ..errors import (
+    CtxUsageError,
+    GraphFreedError,
+    InferenceTensorError,
+    LeafInPlaceError,
+    SavedTwiceWarning,
+)
+from . import saved
+from .mode import mode
+from .saved import DETACHED, Freed, check_versions, versions_of
+
+# What a ctx is doing now.
+FORWARD = 1  # forward runs, and the outputs will be recorded
+FORWARD_UNRECORDED = 2  # forward runs under no_grad
+IDLE = 0
+ARRAYS = 3  # the engine runs the rule of a Function with `arrays = True`: saved values are arrays
+# Or a Node: the engine runs the rule on tensors, and saved outputs re-attach themselves to that node.
+
+
+class NeedsInputGrad(tuple[bool, ...]):
+    """Which arguments of forward need a gradient: by position `[0]`, by name `["a"]` or `.a`.
+
+    Equal to the tuple of its flags. Read-only.
+    """
+
+    _names: tuple[str, ...]
+
+    def __new__(cls, flags: tuple[bool, ...], names: tuple[str, ...] = ()) -> "NeedsInputGrad":
+        self = super().__new__(cls, flags)
+        self.__dict__["_names"] = names
+        return self
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if key in self._names:
+                return super().__getitem__(self._names.index(key))
+            raise KeyError(f"no argument '{key}'; forward has {', '.join(self._names)}")
+        return super().__getitem__(key)
+
+    def __getattr__(self, name: str) -> bool:
+        names: tuple[str, ...] = self.__dict__["_names"]
+        if name in names:
+            return bool(super().__getitem__(names.index(name)))
+        raise AttributeError(f"no argument '{name}'; forward has {', '.join(names)}")
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError("needs_input_grad is read-only")
+
+    def __repr__(self) -> str:
+        if len(self._names) != len(self):
+            return f"NeedsInputGrad{tuple(self)!r}"
+        return f"NeedsInputGrad({', '.join(f'{n}={f}' for n, f in zip(self._names, self, strict=True))})"
+
+
+class SavedVariables(Mapping[Any, Any]):
+    """What was saved, by name (`.a`, `["a"]`), positional values by their position."""
+
+    def __init__(self, values: dict[Any, Any], label: str) -> None:
+        self.__dict__["_values"] = values
+        self.__dict__["_label"] = label
+
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            return self.__dict__["_values"][key]
+        except KeyError:
+            raise KeyError(self._missing(key)) from None
+
+    def __getattr__(self, key: str) -> Any:
+        values = self.__dict__["_values"]
+        if key in values:
+            return values[key]
+        raise AttributeError(self._missing(key))
+
+    def __setattr__(self, key: str, value: Any) -> NoReturn:
+        raise AttributeError(
+            "saved_variables is read-only; save in forward, with save_for_backward"
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.__dict__["_values"])
+
+    def __len__(self) -> int:
+        return len(self.__dict__["_values"])
+
+    def __repr__(self) -> str:
+        return f"SavedVariables({', '.join(map(str, self))})"
+
+    def _missing(self, key: Any) -> str:
+        names = ", ".join(map(str, self)) or "nothing"
+        return f"{self.__dict__['_label']} saved no '{key}'; it saved {names}"
+
+
+class _Marks:
+    """The rare facts of a ctx, made when one of them is stated.
+
+    `kept` are the keys under which something other than a small constant was put into the bag or
+    saved by name: `Function.apply` looks at those once the outputs are known.
+    """
+
+    __slots__ = ("dirty", "kept", "materialize", "non_differentiable")
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self.dirty: tuple[Any, ...] | None = None
+        self.non_differentiable: tuple[Any, ...] | None = None
+        self.materialize = True
+
+
+class _Fields:
+    """The fields of a ctx with plain assignment.
+
+    `FunctionCtx.__setattr__` guards what users assign, at 130 ns a time; `Function.apply` fills a
+    `_Fields` at 7 ns a field and then turns it into a `FunctionCtx`. What users assign lies in `__dict__`.
+    A `__getattr__` would make each read of a field here four times as dear.
+    """
+
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_function",
+        "_marks",
+        "_named",
+        "_needs",
+        "_phase",
+        "_saved",
+        "_versions",
+    )
+
+    _function: Any  # the Function class, None for a ctx made by hand
+    _marks: _Marks | None
+    _named: dict[str, Any] | None  # name -> index into _saved, or a one-element list with an object
+    _needs: NeedsInputGrad
+    _phase: Any
+    _saved: Any  # None before the first save, a tuple of slots, or Freed
+    _versions: tuple[int, ...] | None  # of the slots; None when all are 0
+
+
+_set_phase = _Fields._phase.__set__  # type: ignore[attr-defined]
+_set_saved = _Fields._saved.__set__  # type: ignore[attr-defined]
+_set_versions = _Fields._versions.__set__  # type: ignore[attr-defined]
+_set_named = _Fields._named.__set__  # type: ignore[attr-defined]
+_set_marks = _Fields._marks.__set__  # type: ignore[attr-defined]
+
+
+class FunctionCtx(_Fields):
+    """The first argument of `forward` and `backward`: the same object in both.
+
+    Keeps: what it is told to, and nothing else.
+    Owned by its node; a ctx made by hand (`FunctionCtx()`) behaves like one inside forward.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        argument_names: tuple[str, ...] = (),
+        argument_needs_grad: tuple[bool, ...] = (),
+    ) -> None:
+        _Fields._function.__set__(self, None)  # type: ignore[attr-defined]
+        _Fields._needs.__set__(  # type: ignore[attr-defined]
+            self, NeedsInputGrad(tuple(argument_needs_grad), tuple(argument_names))
+        )
+        _set_phase(self, FORWARD)
+        _set_saved(self, None)
+        _set_versions(self, None)
+        _set_named(self, None)
+        _set_marks(self, None)
+
+    # -- saving ---------------------------------------------------------------------------------
+
+    def save_for_backward(self, *tensors: Any, **named: Any) -> None:
+        """Keep `tensors` (tensors or None), and any object under a name, until the node is released.
+
+        A second call replaces the first.   Keeps: each tensor, by reference; an output by its array.
+        Raises: CtxUsageError outside forward or for a name that is taken; TypeError for a positional
+        value that is neither a tensor nor None; InferenceTensorError.
+        """
+        if named or self._saved is not None or self._phase not in _IN_FORWARD:
+            tensors = self._save_carefully(tensors, named)
+        try:
+            for tensor in tensors:
+                if tensor is not None and tensor._memory is not None:
+                    _set_versions(self, self._read_versions(tensors))
+                    break
+        except AttributeError:
+            self._refuse_position(tensors)
+        _set_saved(self, tensors)
+
+    def _save_carefully(self, tensors: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """The rare forms of a save: names, a second call, a call at the wrong time."""
+        self._only_in_forward("save_for_backward")
+        if any(tensor is not None and not hasattr(tensor, "_memory") for tensor in tensors):
+            self._refuse_position(tensors)
+        for name in named:
+            if name in _RESERVED or name.startswith("_"):
+                raise CtxUsageError(
+                    f"{self._name}: save_for_backward({name}=…) would hide the ctx's own '{name}', a reserved "
+                    f"name. Use another name."
+                )
+        if self._saved is not None:
+            warnings.warn(
+                f"{self._name} called save_for_backward twice; the second call replaced what the first had "
+                f"saved. Save everything in one call.",
+                SavedTwiceWarning,
+                stacklevel=3,
+            )
+            if events.recorder is not None:
+                events.recorder.replaced(self)
+        _set_versions(self, None)
+        _set_named(self, None)
+        if not named:
+            return tensors
+        slots, names = list(tensors), {}
+        for name, value in named.items():
+            if hasattr(value, "_memory"):
+                names[name] = len(slots)
+                slots.append(value)
+            else:
+                names[name] = [value]
+                if type(value) not in _SMALL and not _is_small(value):
+                    self._rare().kept.append(name)
+        _set_named(self, names)
+        return tuple(slots)
+
+    def _read_versions(self, tensors: tuple[Any, ...]) -> tuple[int, ...] | None:
+        for tensor in tensors:
+            memory = None if tensor is None else tensor._memory
+            if memory is not None and memory.inference:
+                raise InferenceTensorError(
+                    f"{self._name} cannot save a tensor made in inference_mode. Make it outside, or save "
+                    f"`x.clone()` of it."
+                )
+        return versions_of(tensors)
+
+    def _refuse_position(self, tensors: tuple[Any, ...]) -> NoReturn:
+        for position, value in enumerate(tensors):
+            if value is not None and not hasattr(value, "_memory"):
+                raise TypeError(
+                    f"{self._name}: save_for_backward takes tensors by position, and argument {position} is "
+                    f"{_a(type(value).__name__)}. Save it by keyword, save_for_backward(name=value), or keep it "
+                    f"with ctx.store."
+                ) from None
+        raise AssertionError("no position to refuse")
+
+    # -- reading back ---------------------------------------------------------------------------
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What was saved, in the order of the save; `()` when nothing was.
+
+        An input comes back as the identical tensor, an output as a tensor with its history. In a rule
+        with `arrays = True` that the engine runs in a first-order pass, all are arrays.
+        Raises: GraphFreedError, VersionMismatchError.
+        """
+        slots = self._saved
+        if type(slots) is not tuple:
+            if slots is None:
+                return ()
+            self._say_freed(slots)
+        if self._phase is ARRAYS:
+            values = self._as_arrays(slots)
+        else:
+            values = self._unpack(slots)
+        if self._named is not None:
+            return tuple([value for value in values if value is not None])
+        return values
+
+    @property
+    def saved_variables(self) -> SavedVariables:
+        """What was saved, by name; positional values under their position.
+
+        Raises: GraphFreedError, VersionMismatchError.
+        """
+        slots, named = self._saved, self._named or {}
+        if type(slots) is Freed:
+            self._say_freed(slots)
+        values = (self._as_arrays if self._phase is ARRAYS else self._unpack)(slots or ())
+        positional = len(values) - sum(type(at) is int for at in named.values())
+        found: dict[Any, Any] = dict(enumerate(values[:positional]))
+        for name, at in named.items():
+            found[name] = values[at] if type(at) is int else at[0]
+        return SavedVariables(found, self._name)
+
+    def _as_arrays(self, slots: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arrays in `slots`, versions checked on the way where no slot had been written at the save."""
+        if self._versions is not None:
+            check_versions(slots, self._versions, self._name)
+        values = []
+        for slot in slots:
+            if slot is None:
+                values.append(None)
+                continue
+            if (memory := slot._memory) is not None and memory.version and self._versions is None:
+                check_versions(slots, None, self._name)
+            values.append(slot._data)
+        return tuple(values)
+
+    def _unpack(self, slots: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The tensors in `slots`; a saved output is attached to its node again."""
+        if self._phase is IDLE:
+            # Read from outside a pass: by a tool, or by code that kept the ctx for itself.
+            if self._node() is None and self._function is not None:
+                raise GraphFreedError(
+                    f"{self._name}: this ctx belongs to no live graph; the output that owned its node is gone. "
+                    f"Keep the output, not the ctx."
+                )
+        check_versions(slots, self._versions, self._name)
+        for slot in slots:
+            if type(slot) in DETACHED:
+                break
+        else:
+            return slots
+        node = self._node()
+        values = []
+        for slot in slots:
+            if type(slot) in DETACHED:
+                value = saved.wrap(slot._data)
+                value._memory = slot._memory
+                if node is not None and slot.output_nr >= 0:
+                    value._node, value._output_nr = node, slot.output_nr
+                values.append(value)
+            else:
+                values.append(slot)
+        return tuple(values)
+
+    def _say_freed(self, freed: Freed) -> NoReturn:
+        raise GraphFreedError(f"{self._name} {freed.text}")
+
+    # -- marks ----------------------------------------------------------------------------------
+
+    @property
+    def needs_input_grad(self) -> NeedsInputGrad:
+        """Which arguments need a gradient: a tuple of flags, also by name (`["a"]`, `.a`)."""
+        return self._needs
+
+    def mark_dirty(self, *inputs: Any) -> None:
+        """Say that forward writes `inputs` in place; call it before writing, and return them.
+
+        Raises: LeafInPlaceError for a leaf that requires grad; CtxUsageError for what is no input.
+        """
+        marks = self._mark("mark_dirty", "dirty", inputs)
+        if self._phase == FORWARD:
+            for tensor in inputs:
+                if hasattr(tensor, "_memory"):
+                    refuse_leaf(tensor, self._name)
+        marks.dirty = inputs
+
+    def mark_non_differentiable(self, *outputs: Any) -> None:
+        """Say that `outputs` have no gradient. Backward still gets an argument for each: zeros.
+
+        Raises: CtxUsageError outside forward.
+        """
+        self._mark(
+            "mark_non_differentiable", "non_differentiable", outputs
+        ).non_differentiable = outputs
+
+    def set_materialize_grads(self, flag: bool) -> None:
+        """Whether backward gets zeros (True, the default) or None for an output nobody used.
+
+        Raises: TypeError for anything but a bool; CtxUsageError outside forward.
+        """
+        if not isinstance(flag, bool):
+            raise TypeError(
+                f"{self._name}: set_materialize_grads takes True or False, not {flag!r}"
+            )
+        self._only_in_forward("set_materialize_grads")
+        self._rare().materialize = flag
+
+    def _mark(self, method: str, field: str, tensors: tuple[Any, ...]) -> _Marks:
+        self._only_in_forward(method)
+        marks = self._rare()
+        if getattr(marks, field) is not None:
+            warnings.warn(
+                f"{self._name} called {method} twice; the second call replaced the first. Name every tensor "
+                f"in one call.",
+                SavedTwiceWarning,
+                stacklevel=4,
+            )
+        for position, tensor in enumerate(tensors):
+            if not hasattr(tensor, "_memory"):
+                raise CtxUsageError(
+                    f"{self._name}: {method} takes tensors, and argument {position} is "
+                    f"{_a(type(tensor).__name__)}"
+                )
+        return marks
+
+    def _rare(self) -> _Marks:
+        if self._marks is None:
+            _set_marks(self, _Marks())
+        return self._marks  # type: ignore[return-value]
+
+    def _only_in_forward(self, method: str) -> None:
+        if self._phase not in _IN_FORWARD:
+            raise CtxUsageError(
+                f"{self._name}: {method} works only inside forward (or setup_context). To hand a value to a "
+                f"later backward, save it in forward."
+            )
+
+    # -- the bag --------------------------------------------------------------------------------
+
+    def store(self, key: str, value: Any) -> None:
+        """Put `value` into the bag under `key`; the same as `ctx.key = value`.
+
+        Keeps: `value`, until the node dies (backward does not release it).
+        Raises: AttributeError for a reserved name, TypeError for a key that is not a string.
+        """
+        if not isinstance(key, str):
+            raise TypeError(
+                f"{self._name}: store takes a string as key, not {_a(type(key).__name__)}"
+            )
+        self.__setattr__(key, value)
+
+    def load(self, key: str, default: Any = None) -> Any:
+        """What `store` put under `key`, or `default`; a stored None is a value."""
+        if not isinstance(key, str):
+            raise TypeError(
+                f"{self._name}: load takes a string as key, not {_a(type(key).__name__)}"
+            )
+        return self.__dict__.get(key, default)
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        if key in _RESERVED or key.startswith("_"):
+            raise AttributeError(
+                f"{self._name}: '{key}' is a reserved name of the ctx. Store the value under another name."
+            )
+        object.__setattr__(self, key, value)
+        if type(value) not in _SMALL and not _is_small(value):
+            self._rare().kept.append(key)
+
+    def __delattr__(self, key: str) -> None:
+        if key not in self.__dict__:
+            raise AttributeError(f"{self._name} has nothing stored under '{key}'")
+        del self.__dict__[key]
+
+    # -- copies and names -----------------------------------------------------------------------
+
+    def clone(self, deep: bool = False) -> "FunctionCtx":
+        """An independent ctx with the same saved references and bag; `deep` copies what they hold.
+
+        No node owns the clone. Keeps: what the original keeps (deep: a copy of it).
+        """
+        twin = type(self)(self._needs._names, tuple(self._needs))
+        slots = self._saved
+        if type(slots) is tuple:
+            slots = self._unpack(slots)
+            if deep:
+                slots = tuple([None if slot is None else slot.detach().clone() for slot in slots])
+        _set_saved(twin, slots)
+        _set_versions(twin, versions_of(slots) if type(slots) is tuple else None)
+        spread = copy.deepcopy if deep else copy.copy
+        _set_named(twin, None if self._named is None else spread(self._named))
+        twin.__dict__.update(spread(self.__dict__))
+        return twin
+
+    def _node(self) -> Any:
+        """The node that owns this ctx, or None.
+
+        While the engine runs it, it says so. Otherwise the owner is looked for: a reference to it,
+        weak or strong, would cost every op of every program an object for the rare outside reader.
+        """
+        if type(self._phase) is not int:
+            return self._phase
+        for holder in gc.get_referrers(self):
+            if hasattr(type(holder), "_is_node") and holder._ctx is self:
+                return holder
+        return None
+
+    @property
+    def _name(self) -> str:
+        """What error texts call it: the label of its node, or the name of its Function."""
+        if self._phase not in _IN_FORWARD:
+            node = self._node()
+            if node is not None:
+                return str(node.label)
+        return "FunctionCtx" if self._function is None else str(self._function.__name__)
+
+    def __repr__(self) -> str:
+        slots = self._saved
+        if type(slots) is tuple:
+            kept = f"{len(slots)} saved"
+        else:
+            kept = "nothing saved" if slots is None else "released"
+        bag = f", {', '.join(self.__dict__)}" if self.__dict__ else ""
+        return f"<ctx of {self._name}: {kept}{bag}>"
+
+
+#: The same class under R torch's name.
+AutogradContext = FunctionCtx
+
+_IN_FORWARD = (FORWARD, FORWARD_UNRECORDED)
+_RESERVED = frozenset(name for name in dir(FunctionCtx) if not name.startswith("_"))
+#: What may lie in the bag without a second look: it cannot hold a tensor.
+_SMALL = frozenset((int, float, complex, bool, str, bytes, type(None), type, slice, type(Ellipsis)))
+
+
+def _is_small(value: Any) -> bool:
+    """Whether `value` is a tuple of small things, or of such tuples: a shape, an index."""
+    return type(value) is tuple and all(type(v) in _SMALL or _is_small(v) for v in value)
+
+
+def refuse_leaf(tensor: Any, writer: str) -> None:
+    """Raise LeafInPlaceError if `tensor` is a leaf that requires grad."""
+    if tensor._node is not None and tensor.is_leaf:
+        raise LeafInPlaceError(
+            f"{writer} would write in place into a leaf that requires grad; the value that earlier ops saw "
+            f"would be lost. Write under `with lm.no_grad():`, or into a clone."
+        )
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[:1] in 'aeiouAEIOU' else 'a'} {noun}"

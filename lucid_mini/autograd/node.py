@@ -1,0 +1,221 @@
+"""Node, Edge and AccumulateGrad: the graph that backward walks. Nothing here knows Tensor.
+
+output tensor -owns-> Node -owns-> upstream Nodes          (never the other way)
+                       |
+                       owns-> ctx -owns-> saved data
+"""
+
+import itertools
+import re
+import weakref
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from .ctx import FunctionCtx
+from .saved import Freed
+
+_sequence = itertools.count(1)
+_passes = itertools.count(1)
+_first = 0  # what `reset_names` counts from
+
+
+def reset_names() -> None:
+    """Let node labels (`mul#17`) and passes (`backward 1`) count from 1 again.
+
+    Sequence numbers go on: they order the nodes.
+    """
+    global _first, _passes
+    _first = next(_sequence)
+    _passes = itertools.count(1)
+
+
+def next_pass() -> tuple[Freed, Freed]:
+    """What a new backward pass leaves where it released something, and where there was nothing."""
+    number = next(_passes)
+    return (
+        Freed(
+            f"was used by backward {number}, which released what it had saved. Pass retain_graph=True to the "
+            f"first backward to keep it."
+        ),
+        Freed(
+            f"has nothing to give back: nothing was ever saved, and backward {number} has released it."
+        ),
+    )
+
+
+def next_sequence_nr() -> int:
+    """The number of the next node: higher than that of every node it can depend on."""
+    return next(_sequence)
+
+
+class Edge(NamedTuple):
+    """Where the gradient of an argument goes: slot `input_nr` of the outputs of `node`."""
+
+    node: "Node | AccumulateGrad | None"
+    input_nr: int
+
+    def is_valid(self) -> bool:
+        """Whether the argument needs a gradient."""
+        return self.node is not None
+
+
+class Meta(NamedTuple):
+    """Shape and dtype of one output: what its gradient must have. None for an output without one."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class Node:
+    """One recorded call of a Function.
+
+    One class serves all Functions: the interpreter reads a field of it in 5 ns where it would need 16
+    for a class per Function. The fields are flat (no Edge objects, no lists): what the collector has to look at per op is what
+    bends the curve on deep graphs.
+    Keeps: its ctx, and the nodes upstream. Never its outputs.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_ctx",
+        "_hooks",
+        "_next_nodes",
+        "_next_nrs",
+        "_outputs",
+        "_released",
+        "dtype",
+        "function",
+        "sequence_nr",
+        "shape",
+    )
+
+    _is_node: ClassVar[bool] = True
+    function: Any  # the Function class
+    _ctx: FunctionCtx
+    _hooks: Any  # None, or a NodeHooks
+    _next_nodes: tuple[Any, ...]  # one per argument of forward; None where no gradient is needed
+    _next_nrs: tuple[int, ...] | None  # which output of each; None when all are 0
+    _outputs: tuple[Meta | None, ...] | None  # for several outputs; None for one
+    _released: Freed | None
+    shape: tuple[int, ...]  # of the one output
+    dtype: np.dtype[Any]
+    sequence_nr: int
+
+    @property
+    def name(self) -> str:
+        """`<Function>Backward`."""
+        return f"{self.function.__name__}Backward"
+
+    @property
+    def kind(self) -> str:
+        """`mul`, as labels and figures write it."""
+        kind: str = self.function._kind
+        return kind
+
+    @property
+    def label(self) -> str:
+        """`mul#17`: the kind and the sequence number since `reset_names()`."""
+        return f"{self.kind}#{self.sequence_nr - _first}"
+
+    @property
+    def ctx(self) -> FunctionCtx:
+        """The object that forward and backward are given."""
+        return self._ctx
+
+    @property
+    def released(self) -> bool:
+        """Whether a backward pass has run this node and released what it had saved."""
+        return self._released is not None
+
+    @property
+    def next_edges(self) -> tuple[Edge, ...]:
+        """One edge per argument of forward, invalid where no gradient is needed."""
+        nrs = self._next_nrs or (0,) * len(self._next_nodes)
+        return tuple(map(Edge, self._next_nodes, nrs))
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The edges as PyTorch writes them: `(node, input_nr)` or `(None, 0)`."""
+        return tuple((edge.node, edge.input_nr) for edge in self.next_edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dictionary for whoever wants to note something about this node."""
+        return self._rare().metadata
+
+    def _rare(self) -> Any:
+        from_none = self._hooks is None
+        if from_none:
+            self._hooks = NodeHooks()
+        return self._hooks
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+class NodeHooks:
+    """What few nodes have: hooks on outputs, on the node, and notes.
+
+    `tensor_hooks` maps an output's number to its hooks; keys of handles are unique per process.
+    """
+
+    __slots__ = ("metadata", "post", "pre", "retain", "tensor_hooks")
+
+    def __init__(self) -> None:
+        self.tensor_hooks: dict[int, dict[int, Any]] = {}
+        self.retain: dict[
+            int, Any
+        ] = {}  # output number -> weak reference to the tensor that wants .grad
+        self.pre: dict[int, Any] = {}
+        self.post: dict[int, Any] = {}
+        self.metadata: dict[str, Any] = {}
+
+
+class AccumulateGrad:
+    """The end of a path: adds what arrives into the `.grad` of one leaf.
+
+    The leaf owns it, and it knows the leaf weakly: a graph does not keep parameters alive, and a leaf
+    that is gone drops its gradient. Its sequence number is 0: it comes after every node.
+    """
+
+    __slots__ = ("__weakref__", "_hooks", "_leaf", "_outputs", "dtype", "shape")
+
+    _is_accumulate: ClassVar[bool] = True
+    sequence_nr: ClassVar[int] = 0
+    kind: ClassVar[str] = "accumulate_grad"
+    name: ClassVar[str] = "AccumulateGrad"
+    label: ClassVar[str] = "leaf"
+    released: ClassVar[bool] = False
+    next_edges: ClassVar[tuple[Edge, ...]] = ()
+    next_functions: ClassVar[tuple[Any, ...]] = ()
+
+    def __init__(self, leaf: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._leaf = weakref.ref(leaf)
+        self._outputs = None
+        self._hooks: NodeHooks | None = None
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def variable(self) -> Any:
+        """The leaf, or None when it is gone."""
+        return self._leaf()
+
+    def _rare(self) -> NodeHooks:
+        if self._hooks is None:
+            self._hooks = NodeHooks()
+        return self._hooks
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dictionary for whoever wants to note something about this leaf."""
+        return self._rare().metadata
+
+    def __repr__(self) -> str:
+        return "<AccumulateGrad>"
+
+
+def kind_of(function_name: str) -> str:
+    """`LogSoftmax` as labels write it: `log_softmax`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", function_name).lower()

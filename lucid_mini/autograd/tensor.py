@@ -1,0 +1,333 @@
+"""Tensor: an array, and the node that made it.
+
+What a tensor can do with other tensors (operators, `sum`, `reshape` …) is bound in `ops/table.py`.
+"""
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from .. import events
+from ..errors import NoGradientError, NotALeafError
+from . import saved
+from .mode import mode
+from .node import AccumulateGrad
+from .passes import backward
+from .saved import INFERENCE, Memory, memory_of
+
+Array = NDArray[Any]
+
+
+class Tensor:
+    """A NumPy array that remembers how it was made.
+
+    Owns: its array, and `grad_fn`, the node that made it (a leaf: the AccumulateGrad that fills `.grad`).
+    Made by `lm.tensor`, `lm.zeros` …, and by every op.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_base",
+        "_data",
+        "_grad",
+        "_memory",
+        "_node",
+        "_output_nr",
+    )
+
+    _base: "Tensor | None"  # the tensor this one is a view of
+    _data: Array
+    _grad: "Tensor | None"
+    _memory: Memory | None  # the version counter, once somebody needs one
+    _node: Any  # None: no gradient wanted; AccumulateGrad: a leaf; Node: what made it
+    _output_nr: int
+
+    # ndarray.__mul__(tensor) steps back and lets tensor.__rmul__ answer.
+    __array_ufunc__ = None
+
+    def __init__(
+        self, data: ArrayLike, *, dtype: DTypeLike = None, requires_grad: bool = False
+    ) -> None:
+        self._data = as_array(data, dtype)
+        self._node = self._grad = self._memory = self._base = None
+        self._output_nr = 0
+        if requires_grad:
+            self.requires_grad_()
+        if events.recorder is not None:
+            events.recorder.created(self)
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError(
+            "Tensor cannot be subclassed; put what you need beside it, or into a Function"
+        )
+
+    # -- the array ------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self._data.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._data.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype."""
+        return self._data.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements. A view's are counted again here, though it owns none."""
+        return self._data.nbytes
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the length of dimension `dim`."""
+        return self._data.shape if dim is None else self._data.shape[dim]
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._data.size
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self._data.ndim
+
+    def numpy(self) -> Array:
+        """A read-only view of the array: no writable alias of a tensor's memory is handed out."""
+        view = self._data.view()
+        view.flags.writeable = False
+        return view
+
+    data = property(numpy, doc="A read-only view of the array, as `numpy()`.")
+
+    def item(self) -> Any:
+        """The one element, as a Python number."""
+        return self._data.item()
+
+    def tolist(self) -> Any:
+        """The elements as (nested) lists of Python numbers."""
+        return self._data.tolist()
+
+    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Array:
+        if copy or (dtype is not None and np.dtype(dtype) != self._data.dtype):
+            return np.array(self._data, dtype=dtype)
+        return self.numpy()
+
+    def __len__(self) -> int:
+        if not self._data.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return len(self._data)
+
+    def __iter__(self) -> Iterator["Tensor"]:
+        if not self._data.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter([self[i] for i in range(len(self._data))])  # type: ignore[index]
+
+    def __bool__(self) -> bool:
+        if self._data.size != 1:
+            raise ValueError(
+                f"a tensor of {self._data.size} elements has no single truth value; use (x > 0).numpy().all() "
+                f"or .any()"
+            )
+        return bool(self._data)
+
+    def __float__(self) -> float:
+        return float(self._data.item())
+
+    def __int__(self) -> int:
+        return int(self._data.item())
+
+    def __index__(self) -> int:
+        return int(self._data.__index__())
+
+    def __format__(self, spec: str) -> str:
+        return format(self._data.item(), spec) if self._data.ndim == 0 else format(str(self), spec)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        body = np.array2string(self._data, separator=", ", prefix="tensor(", precision=4)
+        parts = [f"tensor({body}"]
+        if self._data.dtype not in (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)):
+            parts.append(f"dtype={self._data.dtype}")
+        if not self.is_leaf:
+            parts.append(f"grad_fn=<{self._node.name}>")
+        elif self._node is not None:
+            parts.append("requires_grad=True")
+        return ", ".join(parts) + ")"
+
+    # -- history --------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether backward computes a gradient for this tensor."""
+        return self._node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, flag: bool) -> None:
+        self.requires_grad_(flag)
+
+    def requires_grad_(self, flag: bool = True) -> "Tensor":
+        """Switch `requires_grad`, in place.
+
+        Raises: NotALeafError for a tensor with history, TypeError for a dtype that is not floating.
+        """
+        if not self.is_leaf:
+            if flag:
+                return self
+            raise NotALeafError(
+                f"requires_grad of a tensor made by {self._node.label} cannot be switched off: it is not a leaf. "
+                f"Use .detach() for a tensor without that history."
+            )
+        if not flag:
+            self._node = None
+        elif self._node is None:
+            if self._data.dtype.kind != "f":
+                raise TypeError(
+                    f"only tensors of a floating dtype can require grad, and this one is {self._data.dtype}. "
+                    f"Use .to(float)."
+                )
+            self._node = AccumulateGrad(self, self._data.shape, self._data.dtype)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made this tensor."""
+        return self._node is None or not self._node.sequence_nr
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that made this tensor; None for a leaf."""
+        return None if self.is_leaf else self._node
+
+    @property
+    def output_nr(self) -> int:
+        """Which of the outputs of `grad_fn` this tensor is."""
+        return self._output_nr
+
+    @property
+    def grad(self) -> "Tensor | None":
+        """The gradient that backward passes have added up, or None."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: "Tensor | None") -> None:
+        if value is not None:
+            if type(value) is not Tensor:
+                raise TypeError(f".grad takes a tensor or None, not {type(value).__name__}")
+            if value._data.shape != self._data.shape:
+                raise ValueError(
+                    f".grad of a tensor of shape {self._data.shape} cannot have shape {value._data.shape}"
+                )
+        self._grad = value
+
+    def retain_grad(self) -> None:
+        """Let backward fill `.grad` of this tensor although it is no leaf.
+
+        Raises: NoGradientError for a tensor that does not require grad.
+        """
+        if self._node is None:
+            raise NoGradientError(
+                "retain_grad: this tensor does not require grad; nothing will be computed for it"
+            )
+        if not self.is_leaf:
+            self._node._rare().retain[self._output_nr] = weakref.ref(self)
+
+    def detach(self) -> "Tensor":
+        """The same memory and version counter, without history."""
+        alias = wrap(self._data)
+        alias._memory = memory_of(self)
+        return alias
+
+    @property
+    def _version(self) -> int:
+        """How often this memory was written in place, through this tensor or any alias."""
+        return 0 if self._memory is None else self._memory.version
+
+    def backward(
+        self,
+        gradient: "Tensor | None" = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Add the derivative of this tensor to the `.grad` of every leaf it depends on.
+
+        Shape: `gradient` has the shape of this tensor; for one element it may be left out and is 1.
+        Keeps: nothing (`retain_graph`: what the graph has saved; `create_graph`: the graph of the gradients).
+        Raises: NonScalarBackwardError, NoGradientError, GraphFreedError, and what the rules raise.
+        """
+        backward([self], [gradient], retain_graph, create_graph, inputs)
+
+
+_new = Tensor.__new__
+
+
+def wrap(data: Array) -> Tensor:
+    """A tensor on `data` itself: no copy, no history. For forwards that compute on arrays."""
+    tensor = _new(Tensor)
+    tensor._data = data
+    tensor._node = tensor._grad = tensor._memory = tensor._base = None
+    tensor._output_nr = 0
+    return tensor
+
+
+saved.wrap = wrap
+
+
+def as_array(data: Any, dtype: DTypeLike = None) -> Array:
+    """A fresh array of `data`, floats as float64.
+
+    Raises: TypeError for objects: a cycle through an object array is never collected.
+    """
+    array = np.array(data, dtype=dtype)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(
+            f"a tensor holds numbers, and this data has dtype {array.dtype}. Pass numbers of one kind, or "
+            f"rows of one length."
+        )
+    return array
+
+
+def tensor(data: Any, *, dtype: DTypeLike = None, requires_grad: bool = False) -> Tensor:
+    """A new leaf with a copy of `data`. Python floats become float64.
+
+    Bytes: those of the copy.   Raises: TypeError for objects, and for a dtype that cannot require grad.
+    """
+    if type(data) is Tensor:
+        import warnings
+
+        warnings.warn(
+            "lm.tensor(t) copies t and drops its history; write t.detach().clone() to say so, or t.clone() to "
+            "keep it",
+            UserWarning,
+            stacklevel=2,
+        )
+        data = data._data
+    return Tensor(data, dtype=dtype, requires_grad=requires_grad)
+
+
+def from_numpy(array: Array) -> Tensor:
+    """A tensor that shares memory with `array`: whoever writes the array changes the tensor unseen.
+
+    Raises: TypeError for what is no array of numbers.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(
+            f"from_numpy takes a NumPy array, not {type(array).__name__}; use lm.tensor"
+        )
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"a tensor holds numbers, and this array has dtype {array.dtype}")
+    made = wrap(array if type(array) is np.ndarray else np.asarray(array))
+    if mode.inference:
+        made._memory = INFERENCE
+    if events.recorder is not None:
+        events.recorder.created(made)
+    return made

@@ -1,0 +1,477 @@
+"""The memory curve of a trace: what was retained, and what of it had to be.
+
+`memory(trace)` draws it alone; the timeline draws the same curve under its rows.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lucid_mini.draw import style
+from lucid_mini.draw.figure import Figure
+
+WIDTH = 800.0
+MARGIN = 10.0
+_LISTED_MARKS = 60
+_PEAK_BUFFERS = 3
+
+
+class Column(NamedTuple):
+    """The steps that one op, or one node of backward, took: from `start` up to `end`."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The x axis. A step is one event; after the last comes a column for what `gc.collect()` frees."""
+
+    end: int
+    boundary: int | None
+    columns: tuple[Column, ...]
+
+    @property
+    def after(self) -> Column:
+        """The last column, which no event fills."""
+        return Column(self.end, self.end + max(1, round(0.07 * self.end)), "after gc.collect()")
+
+    @property
+    def collected(self) -> float:
+        """Where, inside the last column, a cycle ends."""
+        return (self.after.start + self.after.end) / 2
+
+
+class Curve(NamedTuple):
+    """Bytes after each step."""
+
+    values: tuple[int, ...]
+
+    @property
+    def peak(self) -> int:
+        """The highest value, 0 of an empty curve."""
+        return max(self.values, default=0)
+
+    @property
+    def peak_step(self) -> int:
+        """The first step with the highest value."""
+        return self.values.index(self.peak) if self.values else 0
+
+    @property
+    def last(self) -> int:
+        """The bytes at the end."""
+        return self.values[-1] if self.values else 0
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The facts under a memory curve, copied out of the trace: it may go on, the picture stays."""
+
+    clock: Clock
+    retained: Curve
+    program: Curve
+    algorithm: Curve
+    #: The buffers alive at the peak, largest first, and how many others there are.
+    largest: tuple[tuple[str, int], ...]
+    others: int
+    drag: int
+    #: What remains of `retained` when the cycles are gone.
+    collected: int
+    #: The bytes that existed before the trace, and whether `retained` counts them.
+    existing: int
+    existing_counted: bool
+
+    @property
+    def share(self) -> str:
+        """The drag, in percent of all bytes times steps."""
+        return style.format_share(self.drag, sum(self.retained.values))
+
+    def at_the_peak(self) -> str:
+        """The peak in words."""
+        return f"peak {style.format_bytes(self.retained.peak)} at step {self.retained.peak_step}"
+
+    def peak_buffers(self) -> str:
+        """What the peak is made of."""
+        names = [f"{name} {style.format_bytes(nbytes)}" for name, nbytes in self.largest]
+        return ", ".join(names) + (f" and {self.others} more" if self.others else "")
+
+    def about_existing(self) -> str:
+        """One sentence on what existed before the trace, "" if nothing did."""
+        if not self.existing:
+            return ""
+        verb = "counts" if self.existing_counted else "leaves out"
+        return f"The curve {verb} the {style.format_bytes(self.existing)} that existed before."
+
+
+def memory(trace: Any) -> "MemoryFigure":
+    """The memory curve of a `lm.lifetime.trace`, alone and large.
+
+    Keeps: names and numbers; neither the trace nor a buffer.
+    """
+    return MemoryFigure(trace)
+
+
+class MemoryFigure(Figure):
+    """Retained bytes over the event clock, with the two minima and the drag between them."""
+
+    def __init__(self, trace: Any) -> None:
+        """Copy what the picture shows out of `trace`."""
+        self._curves = read_curves(trace)
+        self.title = style.clean(trace.title) or "Memory, event by event"
+        self.caption = curve_caption(self._curves)
+
+    def layout(self) -> Curves:
+        """What the picture shows, as plain data."""
+        return self._curves
+
+    def text(self) -> str:
+        """The curve at each mark, and its summary, as tables."""
+        lines = [style.shorten(self.title, 100)]
+        curves = self._curves
+        if not curves.retained.values:
+            return "\n".join([*lines, "no events were recorded"])
+        lines += ["", *_mark_table(curves), "", *summary_lines(curves)]
+        return "\n".join(lines)
+
+    def svg(self) -> str:
+        """The picture as SVG.
+
+        Raises: PictureError without matplotlib.
+        """
+        return style.svg(self._size(), self._paint, self.title, self.text())
+
+    def png(self) -> bytes:
+        """The picture as PNG.
+
+        Raises: PictureError without matplotlib.
+        """
+        return style.png(self._size(), self._paint, self.title)
+
+    def _size(self) -> tuple[float, float]:
+        band = label_band(self._curves.clock) if self._curves.retained.values else 0
+        return WIDTH, (80 + band + 300 if self._curves.retained.values else 80)
+
+    def _paint(self, sheet: style.Sheet) -> None:
+        curves = self._curves
+        paint_title(sheet, self.title)
+        if not curves.retained.values:
+            sheet.text(MARGIN, 50, "No events were recorded.", ink=style.FAINT_INK)
+            return
+        labels = 34 + label_band(curves.clock)
+        place = Place(MARGIN + 62, WIDTH - MARGIN - 168, labels + 42, labels + 270)
+        x = place.scale(curves.clock)
+        paint_columns(sheet, curves.clock, x, labels, [(labels + 4, labels + 10), place.rows])
+        paint_curves(sheet, curves, place, x)
+        about = curves.about_existing()
+        if about:
+            sheet.text(place.left, sheet.height - 12, about, 7.5, ink=style.FAINT_INK)
+
+
+# ---------------------------------------------------------------- facts
+
+
+def read_curves(trace: Any) -> Curves:
+    """The facts of `trace` that a memory curve shows."""
+    clock = read_clock(trace)
+    retained = Curve(tuple(trace.curve()))
+    buffers = list(trace.buffers)
+    existing = sum(buffer.nbytes for buffer in buffers if buffer.existed)
+    at_peak = [buffer for buffer in buffers if _alive(buffer, retained.peak_step)]
+    counted = bool(retained.values) and sum(buffer.nbytes for buffer in at_peak) <= retained.peak
+    if not counted:
+        # Else the peak would be explained by bytes that it does not contain.
+        at_peak = [buffer for buffer in at_peak if not buffer.existed]
+    at_peak.sort(key=lambda buffer: -buffer.nbytes)
+    cycles = sum(
+        buffer.nbytes
+        for buffer in buffers
+        if buffer.freed is None and buffer.verdict == "cycle" and (counted or not buffer.existed)
+    )
+    return Curves(
+        clock,
+        retained,
+        Curve(tuple(trace.needed(by="program"))),
+        Curve(tuple(trace.needed(by="algorithm"))),
+        tuple((style.shorten(b.name, 24), b.nbytes) for b in at_peak[:_PEAK_BUFFERS]),
+        len(at_peak[_PEAK_BUFFERS:]),
+        trace.drag(),
+        retained.last - cycles,
+        existing,
+        counted,
+    )
+
+
+def read_clock(trace: Any) -> Clock:
+    """The x axis of `trace`: a column from each mark to the next."""
+    columns, start = [], 0
+    for step, label in trace.marks:
+        columns.append(Column(start, step, style.clean(label)))
+        start = step
+    return Clock(trace.end, trace.boundary, tuple(columns))
+
+
+def curve_caption(curves: Curves) -> str:
+    """One line with the numbers that matter."""
+    if not curves.retained.values:
+        return "No events were recorded"
+    return (
+        f"{curves.at_the_peak()}; "
+        f"needed by this program {style.format_bytes(curves.program.peak)}, "
+        f"by the algorithm {style.format_bytes(curves.algorithm.peak)}; "
+        f"drag {curves.share} of all byte·steps; "
+        f"{style.format_bytes(curves.retained.last)} retained at the end"
+    )
+
+
+def _alive(buffer: Any, step: int) -> bool:
+    return buffer.allocated <= step and (buffer.freed is None or step < buffer.freed)
+
+
+# ---------------------------------------------------------------- text
+
+
+def summary_lines(curves: Curves) -> list[str]:
+    """Peaks, ends and drag as text."""
+    rows = [("memory", "peak", "at step", "at the end")]
+    for name, curve in (
+        ("retained", curves.retained),
+        ("needed by this program", curves.program),
+        ("needed by the algorithm", curves.algorithm),
+    ):
+        peak, last = style.format_bytes(curve.peak), style.format_bytes(curve.last)
+        rows.append((name, peak, str(curve.peak_step), last))
+    lines = style.table(rows, "<>><")
+    lines.append(f"after gc.collect(): {style.format_bytes(curves.collected)} retained")
+    lines.append(
+        f"drag: {curves.share} of all byte·steps ({style.format_bytes(curves.drag)}·steps)"
+    )
+    lines += style.wrap(f"at the peak: {curves.peak_buffers()}", indent="  ")
+    about = curves.about_existing()
+    return [*lines, about] if about else lines
+
+
+def clock_lines(clock: Clock) -> list[str]:
+    """The columns of the x axis as text."""
+    marks = [f"{column.end} {style.shorten(column.label, 24)}" for column in clock.columns]
+    hidden = len(marks) - _LISTED_MARKS
+    if hidden > 0:
+        marks = [*marks[:_LISTED_MARKS], f"and {hidden} more"]
+    lines = style.wrap("marks: " + " · ".join(marks), indent="       ") if marks else []
+    where = "no backward" if clock.boundary is None else f"backward begins at {clock.boundary}"
+    return [*lines, f"clock: {style.count_of(clock.end, 'step')}, {where}"]
+
+
+def _mark_table(curves: Curves) -> list[str]:
+    """The curve, read at the end of each column."""
+    rows = [("step", "after", "retained", "program", "algorithm", "drag")]
+    points = [(column.end, column.label) for column in curves.clock.columns]
+    hidden = len(points) - _LISTED_MARKS
+    for step, label in [*points[:_LISTED_MARKS], (curves.clock.end, "(the end)")]:
+        # A mark at step s names what was done before event s: the curve is read at the event before.
+        at = min(max(step - 1, 0), len(curves.retained.values) - 1)
+        values = [c.values[at] for c in (curves.retained, curves.program, curves.algorithm)]
+        amounts = [style.format_bytes(value) for value in [*values, values[0] - values[1]]]
+        rows.append((str(step), style.shorten(label, 30), *amounts))
+    lines = style.table([(*row, "") for row in rows], "><>>>><")
+    if hidden > 0:
+        lines.insert(-1, f"and {style.count_of(hidden, 'more mark')}")
+    return lines
+
+
+# ---------------------------------------------------------------- picture
+
+
+class Place(NamedTuple):
+    """A rectangle on the sheet."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    @property
+    def rows(self) -> tuple[float, float]:
+        """Top and bottom."""
+        return self.top, self.bottom
+
+    def scale(self, clock: Clock) -> Callable[[float], float]:
+        """Where a step of `clock` is, from left to right."""
+        span = clock.after.end
+        return lambda step: self.left + (self.right - self.left) * step / span
+
+
+def paint_title(sheet: style.Sheet, title: str) -> None:
+    """The title, as much of it as fits."""
+    size, room = 11, sheet.width - 2 * MARGIN
+    sheet.text(MARGIN, 16, style.fit(title, room, size, bold=True), size, bold=True)
+
+
+def label_band(clock: Clock) -> float:
+    """The height that the slanted labels over the columns need."""
+    widest = max(
+        style.text_width(label, 7.5) for label in [*_labels(clock), clock.after.label]
+    )
+    return 14 + widest * 0.545  # the sine of SLANT
+
+
+def _labels(clock: Clock) -> list[str]:
+    return [style.shorten(column.label, 20) for column in clock.columns]
+
+
+def paint_columns(
+    sheet: style.Sheet,
+    clock: Clock,
+    x: Callable[[float], float],
+    labels: float,
+    spans: Sequence[tuple[float, float]],
+) -> None:
+    """Slanted labels that end above `labels`; lines of the columns, and the boundary, in `spans`."""
+    after = clock.after
+    names = [*_labels(clock), after.label]
+    columns = [*clock.columns, after]
+    middles = [x((column.start + column.end) / 2) for column in columns]
+    # What no op of the program explains, the user's own marks above all, is labelled first.
+    first = [len(columns) - 1] + [
+        at for at, column in enumerate(clock.columns) if column.label[:2] not in ("F ", "B ")
+    ]
+    shown = style.thin(middles, style.SLANTED_GAP, first)
+    for at in shown:
+        sheet.text(middles[at], labels, names[at], 7.5, turn=style.SLANT)
+    edges = {step for at in shown for step in (columns[at].start, columns[at].end)}
+    for top, bottom in spans:
+        for step in sorted(edges):
+            sheet.line([(x(step), top), (x(step), bottom)], style.GRID, 0.7, over=1)
+        if clock.boundary is not None:
+            at = x(clock.boundary)
+            sheet.line([(at, top), (at, bottom)], style.INK, 1.1, (3.5, 2), over=4.6)
+
+
+def paint_curves(
+    sheet: style.Sheet, curves: Curves, place: Place, x: Callable[[float], float]
+) -> None:
+    """The three curves in `place`, their axes around it, their names and numbers at its right."""
+    highest = max(curves.retained.peak, curves.algorithm.peak, curves.program.peak, 1)
+
+    def y(count: float) -> float:
+        return place.bottom - (place.bottom - place.top) * count / highest
+
+    _paint_axes(sheet, curves, place, x, y, style.byte_ticks(highest))
+    clock, end = curves.clock, curves.clock.after.end
+    retained = _levels(curves.retained, clock, curves.collected)
+    program = _levels(curves.program, clock, curves.program.last)
+    algorithm = _levels(curves.algorithm, clock, curves.algorithm.last)
+    for corners in _gaps(retained, program, end):
+        points = [(x(step), y(count)) for step, count in corners]
+        sheet.area(points, "drag", outline=False, over=2)
+    for levels, (ink, width, dashes) in zip(
+        (retained, program, algorithm), _LINES.values(), strict=True
+    ):
+        points = [(x(step), y(count)) for step, count in _staircase(levels, end)]
+        sheet.line(points, ink, width, dashes, over=3)
+    _paint_peak(sheet, curves, place, x)
+    _paint_key(sheet, curves, place)
+
+
+_LINES: dict[str, tuple[str, float, tuple[float, ...]]] = {
+    "retained": (style.INK, 1.5, ()),
+    "needed by this program": ("#56B4E9", 1.5, (3.5, 2)),
+    "needed by the algorithm": (style.LEAST, 1.5, (1.2, 1.4)),
+}
+
+
+def _levels(curve: Curve, clock: Clock, collected: int) -> list[tuple[float, int]]:
+    """Where a curve changes, and to what; the last column, after the last step, included."""
+    levels: list[tuple[float, int]] = []
+    for step, value in enumerate(curve.values):
+        if not levels or levels[-1][1] != value:
+            levels.append((step, value))
+    return [*levels, (clock.collected, collected)]
+
+
+def _staircase(levels: list[tuple[float, int]], end: float) -> list[tuple[float, int]]:
+    """The corners of a curve: a level holds until the next one begins."""
+    corners: list[tuple[float, int]] = []
+    for step, value in levels:
+        if corners:
+            corners.append((step, corners[-1][1]))
+        corners.append((step, value))
+    return [*corners, (end, levels[-1][1])]
+
+
+def _gaps(
+    upper: list[tuple[float, int]], lower: list[tuple[float, int]], end: float
+) -> list[list[tuple[float, int]]]:
+    """The areas where one curve is above another: upper edge to the right, lower edge back."""
+    highs, lows = dict(upper), dict(lower)
+    steps = sorted({*highs, *lows})
+    gaps: list[tuple[list[tuple[float, int]], list[tuple[float, int]]]] = []
+    high = low = 0
+    joined = False
+    for start, stop in zip(steps, [*steps[1:], end], strict=True):
+        high, low = highs.get(start, high), lows.get(start, low)
+        if high > low:
+            if not joined:
+                gaps.append(([], []))
+            gaps[-1][0].extend([(start, high), (stop, high)])
+            gaps[-1][1].extend([(start, low), (stop, low)])
+        joined = high > low
+    return [[*top, *reversed(bottom)] for top, bottom in gaps]
+
+
+def _paint_axes(
+    sheet: style.Sheet,
+    curves: Curves,
+    place: Place,
+    x: Callable[[float], float],
+    y: Callable[[float], float],
+    ticks: list[int],
+) -> None:
+    for count in ticks:
+        sheet.line([(place.left, y(count)), (place.right, y(count))], style.GRID, 0.7, over=1)
+        sheet.line([(place.left - 3, y(count)), (place.left, y(count))], style.INK, 0.8)
+        sheet.text(place.left - 5, y(count) + 2.7, style.format_bytes(count), 7.5, align="right")
+    sheet.line([(place.left, place.top - 4), (place.left, place.bottom)], style.INK, 0.8)
+    sheet.line([(place.left, place.bottom), (place.right, place.bottom)], style.INK, 0.8)
+    for step in style.clock_ticks(curves.clock.end):
+        sheet.line([(x(step), place.bottom), (x(step), place.bottom + 3)], style.INK, 0.8)
+        sheet.text(x(step), place.bottom + 11, str(step), 7, align="center", ink=style.FAINT_INK)
+    faint = style.FAINT_INK
+    sheet.text(place.left - 5, place.bottom + 11, "step", 7, align="right", ink=faint)
+    if curves.clock.boundary is not None:
+        at = x(curves.clock.boundary)
+        sheet.text(at - 4, place.bottom + 21, "forward ◂", 7, align="right", ink=faint)
+        sheet.text(at + 4, place.bottom + 21, "▸ backward", 7, ink=faint)
+
+
+def _paint_peak(
+    sheet: style.Sheet, curves: Curves, place: Place, x: Callable[[float], float]
+) -> None:
+    """Peak and largest buffers, above the peak, on the side where there is more room."""
+    at = x(curves.retained.peak_step + 0.5)
+    left = at < (place.left + place.right) / 2
+    align, room = ("left", place.right - at) if left else ("right", at - place.left)
+    room = max(room, 150)
+    head = style.fit(curves.at_the_peak(), room, 8, bold=True)
+    sheet.text(at, place.top - 16, head, 8, bold=True, align=align)
+    parts = style.fit(curves.peak_buffers(), room, 7)
+    sheet.text(at, place.top - 6.5, parts, 7, align=align, ink=style.FAINT_INK)
+
+
+def _paint_key(sheet: style.Sheet, curves: Curves, place: Place) -> None:
+    """The names of the lines at the right of the curve, each with its numbers under it."""
+    size = style.format_bytes
+    numbers = {
+        "retained": f"peak {size(curves.retained.peak)}, at the end {size(curves.retained.last)}",
+        "needed by this program": f"peak {size(curves.program.peak)}",
+        "needed by the algorithm": f"peak {size(curves.algorithm.peak)}",
+    }
+    left, at = place.right + 14, place.top + 4
+    for name, (ink, width, dashes) in _LINES.items():
+        sheet.line([(left, at - 2.5), (left + 20, at - 2.5)], ink, width, dashes)
+        sheet.text(left + 26, at, name, 7.5)
+        sheet.text(left + 26, at + 9.5, numbers[name], 7, ink=style.FAINT_INK)
+        at += 27
+    sheet.bar(left, left + 20, at - 6.5, at + 1.5, "drag")
+    sheet.text(left + 26, at, "drag", 7.5)
+    sheet.text(left + 26, at + 9.5, f"{curves.share} of all byte·steps", 7, ink=style.FAINT_INK)

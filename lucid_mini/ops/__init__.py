@@ -1,0 +1,1 @@
+"""The ops. Each is an ordinary Function; `table.py` binds them."""

@@ -1,0 +1,81 @@
+"""The functions that a rule needs beside operators, for arrays and tensors alike.
+
+A rule is written once: in a first-order pass the engine hands it arrays, under `create_graph` tensors,
+which record what is done with them. Operators, `.sum(axis=…, keepdims=…)` and `.reshape(shape)` are
+spelled the same for both; this file has the rest.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd.shapes import broadcasts_to, stretched_axes, sum_to
+from ..autograd.tensor import Tensor, wrap
+
+__all__ = [
+    "broadcasts_to",
+    "expand_to",
+    "is_tensor",
+    "permute",
+    "sign",
+    "stretched_axes",
+    "sum_to",
+    "swap_last",
+    "where",
+]
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a Tensor."""
+    return type(x) is Tensor
+
+
+def expand_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """`x` broadcast to `shape`, without a copy. The adjoint of `sum_to`."""
+    if x.shape == shape:
+        return x
+    if type(x) is Tensor:
+        return x.expand(shape)  # type: ignore[attr-defined]
+    if x.size == 1:
+        # Ten times as fast as np.broadcast_to, and the usual case: a scalar loss.
+        view: Any = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
+        view.flags.writeable = False
+        return view
+    return np.broadcast_to(x, shape)
+
+
+def permute(x: Any, axes: tuple[int, ...]) -> Any:
+    """`x` with its axes in the order `axes`."""
+    return x.permute(axes) if type(x) is Tensor else x.transpose(axes)
+
+
+def swap_last(x: Any) -> Any:
+    """`x` with its last two axes exchanged."""
+    return x.transpose(-1, -2) if type(x) is Tensor else x.swapaxes(-1, -2)
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """`x` where `condition` holds, `y` elsewhere."""
+    if type(x) is Tensor or type(y) is Tensor or type(condition) is Tensor:
+        from_tensor = x if type(x) is Tensor else y
+        return from_tensor._where(condition, x, y)
+    return np.where(condition, x, y)
+
+
+def sign(x: Any) -> Any:
+    """-1, 0 or 1. A constant for differentiation: its derivative is 0 wherever it has one."""
+    return wrap(np.sign(x._data)) if type(x) is Tensor else np.sign(x)
+
+
+def _spelled(name: str) -> Any:
+    function = getattr(np, name)
+
+    def both(x: Any) -> Any:
+        return getattr(x, name)() if type(x) is Tensor else function(x)
+
+    both.__name__ = both.__qualname__ = name
+    both.__doc__ = f"`{name}` of every element."
+    return both
+
+
+exp, log, sqrt, sin, cos, tanh = map(_spelled, ("exp", "log", "sqrt", "sin", "cos", "tanh"))

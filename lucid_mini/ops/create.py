@@ -1,0 +1,100 @@
+"""Tensors out of nothing. Every one is a leaf."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ..autograd.tensor import Tensor, from_numpy, tensor
+from .operands import Array
+
+_generator = np.random.default_rng(0)
+
+
+def manual_seed(seed: int) -> None:
+    """Let `rand` and `randn` start from `seed`: the same numbers on every machine."""
+    global _generator
+    _generator = np.random.default_rng(seed)
+
+
+def _made(array: Array, requires_grad: bool) -> Tensor:
+    made = from_numpy(array)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """`zeros(2, 3)` and `zeros((2, 3))` are the same."""
+    return tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+
+
+def zeros(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = False) -> Tensor:
+    """A tensor of zeros."""
+    return _made(np.zeros(_shape(shape), dtype), requires_grad)
+
+
+def ones(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = False) -> Tensor:
+    """A tensor of ones."""
+    return _made(np.ones(_shape(shape), dtype), requires_grad)
+
+
+def full(
+    shape: Any, fill_value: float, *, dtype: DTypeLike = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of one value throughout; its dtype is the value's."""
+    return _made(np.full(_shape((shape,)), fill_value, dtype), requires_grad)
+
+
+def eye(
+    n: int, m: int | None = None, *, dtype: DTypeLike = np.float64, requires_grad: bool = False
+) -> Tensor:
+    """A matrix (n, m) with ones on its diagonal."""
+    return _made(np.eye(n, m, dtype=dtype), requires_grad)
+
+
+def arange(*bounds: float, dtype: DTypeLike = None, requires_grad: bool = False) -> Tensor:
+    """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`: a tensor of one dimension."""
+    return _made(np.arange(*bounds, dtype=dtype), requires_grad)
+
+
+def rand(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = False) -> Tensor:
+    """Uniform random numbers in [0, 1), from the generator that `manual_seed` sets."""
+    return _made(
+        np.asarray(_generator.random(_shape(shape))).astype(dtype, copy=False), requires_grad
+    )
+
+
+def randn(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = False) -> Tensor:
+    """Standard normal random numbers, from the generator that `manual_seed` sets."""
+    values = np.asarray(_generator.standard_normal(_shape(shape)))
+    return _made(values.astype(dtype, copy=False), requires_grad)
+
+
+def zeros_like(x: Tensor, *, dtype: DTypeLike = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of the shape and dtype of `x`."""
+    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def ones_like(x: Tensor, *, dtype: DTypeLike = None, requires_grad: bool = False) -> Tensor:
+    """Ones of the shape and dtype of `x`."""
+    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def full_like(
+    x: Tensor, fill_value: float, *, dtype: DTypeLike = None, requires_grad: bool = False
+) -> Tensor:
+    """One value throughout, of the shape and dtype of `x`."""
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def as_tensor(data: Any, dtype: DTypeLike = None) -> Tensor:
+    """`data` as a tensor: itself if it is one, on the same memory if it is an array, else a copy."""
+    if type(data) is Tensor:
+        return data if dtype is None or data.dtype == np.dtype(dtype) else data.to(dtype)  # type: ignore[attr-defined, no-any-return]
+    if isinstance(data, np.ndarray) and (dtype is None or data.dtype == np.dtype(dtype)):
+        return from_numpy(data)
+    return tensor(data, dtype=dtype)
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a Tensor."""
+    return type(x) is Tensor

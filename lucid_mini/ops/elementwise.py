@@ -1,0 +1,413 @@
+"""Ops that work element by element. Those of two tensors broadcast, and the engine undoes it.
+
+Each says under "Keeps" what its backward needs, the least that will do.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd.function import Function
+from ..autograd.tensor import Tensor
+from . import both
+from .operands import aligned, fresh
+
+
+class Add(Function):
+    """a + b.   Keeps: nothing."""
+
+    arrays = broadcasts = True
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        x, y = a._data, b._data
+        if x.dtype is not y.dtype:
+            x, y = aligned(x, y)
+        return fresh(x + y)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad, grad
+
+
+class Sub(Function):
+    """a - b.   Keeps: nothing."""
+
+    arrays = broadcasts = True
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        x, y = a._data, b._data
+        if x.dtype is not y.dtype:
+            x, y = aligned(x, y)
+        return fresh(x - y)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad, -grad if ctx.needs_input_grad[1] else None
+
+
+class Mul(Function):
+    """a * b.   Keeps: b if a needs a gradient, a if b does."""
+
+    arrays = broadcasts = True
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        x, y = a._data, b._data
+        if x.dtype is not y.dtype:
+            x, y = aligned(x, y)
+        need_a, need_b = ctx.needs_input_grad
+        ctx.save_for_backward(a if need_b else None, b if need_a else None)
+        return fresh(x * y)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        a, b = ctx.saved_tensors
+        return None if b is None else grad * b, None if a is None else grad * a
+
+
+class Div(Function):
+    """a / b.   Keeps: b, and a if b needs a gradient."""
+
+    arrays = broadcasts = True
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        x, y = a._data, b._data
+        if x.dtype is not y.dtype:
+            x, y = aligned(x, y)
+        ctx.save_for_backward(a if ctx.needs_input_grad[1] else None, b)
+        return fresh(x / y)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        a, b = ctx.saved_tensors
+        grad_a = grad / b if ctx.needs_input_grad[0] else None
+        return grad_a, None if a is None else -grad * a / (b * b)
+
+
+class Pow(Function):
+    """a ** b of two tensors.   Keeps: a, b, and the output if b needs a gradient."""
+
+    arrays = broadcasts = True
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        x, y = a._data, b._data
+        if x.dtype is not y.dtype:
+            x, y = aligned(x, y)
+        out = fresh(x**y)
+        ctx.save_for_backward(a, b, out if ctx.needs_input_grad[1] else None)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        a, b, out = ctx.saved_tensors
+        grad_a = grad_b = None
+        if ctx.needs_input_grad[0]:
+            # x ** 0 is constant, also at 0, where the formula would give 0 * inf.
+            grad_a = grad * both.where(
+                b == 0, b * 0.0, b * both.where(b == 0, a * 0.0 + 1.0, a) ** (b - 1.0)
+            )
+        if out is not None:
+            # 0 ** b is constant for b > 0, where the formula would give 0 * -inf.
+            safe = both.where(a == 0, a * 0.0 + 1.0, a)
+            grad_b = grad * out * both.log(safe)
+        return grad_a, grad_b
+
+
+class PowNumber(Function):
+    """x ** n for a number n.   Keeps: x (nothing for n = 0 and n = 1)."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, exponent: float) -> Tensor:
+        ctx.save_for_backward(x if exponent not in (0, 1) else None, n=exponent)
+        return fresh(x._data**exponent)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        saved = ctx.saved_variables
+        n = saved.n
+        if n == 0:
+            return grad * 0.0, None
+        if n == 1:
+            return grad, None
+        (x,) = ctx.saved_tensors
+        return grad * (x * 2.0 if n == 2 else n * x ** (n - 1)), None
+
+
+class Neg(Function):
+    """-x.   Keeps: nothing."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return fresh(-x._data)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return -grad
+
+
+class Abs(Function):
+    """|x|.   Keeps: x."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return fresh(np.abs(x._data))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * both.sign(x)
+
+
+class Exp(Function):
+    """e ** x.   Keeps: the output."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = fresh(np.exp(x._data))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return grad * y
+
+
+class Log(Function):
+    """The natural logarithm.   Keeps: x."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return fresh(np.log(x._data))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad / x
+
+
+class Sqrt(Function):
+    """The square root.   Keeps: the output."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = fresh(np.sqrt(x._data))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return grad / (2.0 * y)
+
+
+class Sin(Function):
+    """The sine.   Keeps: x."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return fresh(np.sin(x._data))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * both.cos(x)
+
+
+class Cos(Function):
+    """The cosine.   Keeps: x."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return fresh(np.cos(x._data))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return -grad * both.sin(x)
+
+
+class Tanh(Function):
+    """The hyperbolic tangent.   Keeps: the output."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = fresh(np.tanh(x._data))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return grad * (1.0 - y * y)
+
+
+class Sigmoid(Function):
+    """1 / (1 + e ** -x), without overflow on either side.   Keeps: the output."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = fresh(np.exp(-np.logaddexp(0.0, -x._data)))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return grad * (y * (1.0 - y))
+
+
+class Relu(Function):
+    """max(x, 0).   Keeps: the output, which the next op mostly keeps anyway; x would be a second buffer."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = fresh(np.maximum(x._data, 0))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return grad * (y > 0)
+
+
+class Clamp(Function):
+    """x, no lower than `low` and no higher than `high` (numbers or None).   Keeps: x."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, low: float | None, high: float | None) -> Tensor:
+        ctx.save_for_backward(x, low=low, high=high)
+        return fresh(np.clip(x._data, low, high))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        bounds = ctx.saved_variables
+        if bounds.low is not None:
+            grad = grad * (x >= bounds.low)
+        if bounds.high is not None:
+            grad = grad * (x <= bounds.high)
+        return grad, None, None
+
+
+class Maximum(Function):
+    """The larger of a and b; where they are equal each gets half the gradient.   Keeps: a, b."""
+
+    arrays = broadcasts = True
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        x, y = aligned(a._data, b._data)
+        ctx.save_for_backward(a, b)
+        return fresh(np.maximum(x, y))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        a, b = ctx.saved_tensors
+        return _split(ctx, grad, a > b, a == b)
+
+
+class Minimum(Function):
+    """The smaller of a and b; where they are equal each gets half the gradient.   Keeps: a, b."""
+
+    arrays = broadcasts = True
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        x, y = aligned(a._data, b._data)
+        ctx.save_for_backward(a, b)
+        return fresh(np.minimum(x, y))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        a, b = ctx.saved_tensors
+        return _split(ctx, grad, a < b, a == b)
+
+
+def _split(ctx: Any, grad: Any, to_a: Any, tie: Any) -> Any:
+    share = to_a + tie * 0.5
+    need_a, need_b = ctx.needs_input_grad
+    return grad * share if need_a else None, grad * (1.0 - share) if need_b else None
+
+
+class Where(Function):
+    """a where `condition` holds, b elsewhere.   Keeps: the condition."""
+
+    arrays = broadcasts = True
+
+    @staticmethod
+    def forward(ctx: Any, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(condition)
+        return fresh(np.where(condition._data, *aligned(a._data, b._data)))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (condition,) = ctx.saved_tensors
+        _, need_a, need_b = ctx.needs_input_grad
+        zero = grad * 0.0
+        return (
+            None,
+            both.where(condition, grad, zero) if need_a else None,
+            both.where(condition, zero, grad) if need_b else None,
+        )
+
+
+class Clone(Function):
+    """A copy.   Keeps: nothing."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return fresh(x._data.copy())
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad
+
+
+class To(Function):
+    """A copy of another dtype; the engine casts the gradient back.   Keeps: nothing."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dtype: Any) -> Tensor:
+        return fresh(x._data.astype(dtype))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad, None

@@ -1,0 +1,165 @@
+"""Ops that rearrange: mostly views on the same memory, so they keep nothing and cost no bytes."""
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd.function import Function
+from ..autograd.tensor import Tensor
+from . import both
+from .operands import aligned, axis_of, fresh
+
+
+class Reshape(Function):
+    """The same elements under another shape; a view where NumPy can.   Keeps: the shape."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        ctx.shape = x._data.shape
+        return fresh(x._data.reshape(shape))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad.reshape(ctx.shape), None
+
+
+class Permute(Function):
+    """The axes in another order; a view.   Keeps: the order."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        ctx.axes = axes
+        return fresh(x._data.transpose(axes))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        inverse = [0] * len(ctx.axes)
+        for to, axis in enumerate(ctx.axes):
+            inverse[axis] = to
+        return both.permute(grad, tuple(inverse)), None
+
+
+class Expand(Function):
+    """Broadcast to a larger shape; a view.   Keeps: the shape."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        ctx.shape = x._data.shape
+        return fresh(np.broadcast_to(x._data, shape))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return both.sum_to(grad, ctx.shape), None
+
+
+class Cat(Function):
+    """Tensors one after another along `dim`.   Keeps: their lengths."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, dim: int, *tensors: Tensor) -> Tensor:
+        arrays = [t._data for t in tensors]
+        axis = axis_of(dim, arrays[0].ndim)
+        ctx.axis = axis
+        ctx.lengths = tuple([a.shape[axis] for a in arrays])
+        return fresh(np.concatenate(arrays, axis=axis))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        lead = (slice(None),) * ctx.axis
+        parts, start = [], 0
+        for length, needed in zip(ctx.lengths, ctx.needs_input_grad[1:], strict=True):
+            parts.append(grad[(*lead, slice(start, start + length))] if needed else None)
+            start += length
+        return None, *parts
+
+
+class Unbind(Function):
+    """The slices along `dim`, each without it: as many outputs as `dim` is long, views.   Keeps: nothing."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dim: int) -> tuple[Tensor, ...]:
+        ctx.axis = axis_of(dim, x._data.ndim)
+        moved = np.moveaxis(x._data, ctx.axis, 0)
+        return tuple(
+            [
+                fresh(moved[i]) if moved.ndim > 1 else fresh(moved[i : i + 1].reshape(()))
+                for i in range(len(moved))
+            ]
+        )
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if both.is_tensor(grads[0]):
+            return stack(grads, ctx.axis), None
+        return np.stack(grads, axis=ctx.axis), None
+
+
+class Split(Function):
+    """Pieces of the given lengths along `dim`, views.   Keeps: nothing."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, lengths: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
+        ctx.axis = axis_of(dim, x._data.ndim)
+        lead = (slice(None),) * ctx.axis
+        pieces, start = [], 0
+        for length in lengths:
+            pieces.append(fresh(x._data[(*lead, slice(start, start + length))]))
+            start += length
+        return tuple(pieces)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if both.is_tensor(grads[0]):
+            return Cat.apply(ctx.axis, *grads), None, None
+        return np.concatenate(grads, axis=ctx.axis), None, None
+
+
+def cat(tensors: Any, dim: int = 0) -> Tensor:
+    """`tensors` one after another along `dim`: all other lengths equal.
+
+    Raises: ValueError for none or for lengths that differ, TypeError for what is no tensor.
+    """
+    tensors = _several(tensors, "cat")
+    if len({t.dtype for t in tensors}) > 1:
+        dtype = tensors[0]._data
+        for t in tensors[1:]:
+            dtype = aligned(
+                dtype[..., :0] if dtype.ndim else dtype, t._data[..., :0] if t.ndim else t._data
+            )[0]
+        tensors = [t.to(dtype.dtype) for t in tensors]
+    made: Tensor = Cat.apply(dim, *tensors)
+    return made
+
+
+def stack(tensors: Any, dim: int = 0) -> Tensor:
+    """`tensors` of one shape side by side along a new dimension `dim`."""
+    tensors = _several(tensors, "stack")
+    axis = axis_of(dim, tensors[0].ndim + 1)
+    shape = tensors[0].shape
+    return cat([t.reshape((*shape[:axis], 1, *shape[axis:])) for t in tensors], axis)
+
+
+def _several(tensors: Any, name: str) -> list[Any]:
+    tensors = list(tensors)
+    if not tensors:
+        raise ValueError(f"{name} needs at least one tensor")
+    for index, t in enumerate(tensors):
+        if type(t) is not Tensor:
+            raise TypeError(f"{name}: item {index} is no tensor but {type(t).__name__}")
+        if name == "stack" and t.shape != tensors[0].shape:
+            raise ValueError(
+                f"stack: item {index} has shape {t.shape}, and item 0 has {tensors[0].shape}"
+            )
+    return tensors

@@ -1,0 +1,598 @@
+"""The one place where ops become operators, methods and functions.
+
+`METHODS` hangs on Tensor, `FUNCTIONS` is what `lm.` offers. An op whose arguments are all tensors is
+bound as it is (`Mul.apply` is `Tensor.__mul__`); the others get a function that reads `dim` and the like.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.tensor import Tensor, tensor
+from . import elementwise as e
+from . import inplace as i
+from . import reduce as r
+from . import shape as s
+from .index import Index, as_index
+from .linalg import Matmul
+from .operands import aligned, axis_of, fresh, one_name
+from .reduce import Choose
+
+# -- operators ------------------------------------------------------------------------------------
+
+
+def _swapped(apply: Callable[..., Any]) -> Callable[..., Any]:
+    def reflected(self: Tensor, other: Any) -> Any:
+        return apply(other, self)
+
+    return reflected
+
+
+def power(x: Any, exponent: Any) -> Any:
+    """x ** exponent, for tensors and numbers on either side."""
+    if isinstance(exponent, int | float) and type(x) is Tensor:
+        return e.PowNumber.apply(x, exponent)
+    return e.Pow.apply(x, exponent)
+
+
+def _compare(ufunc: np.ufunc) -> Callable[..., Any]:
+    def compare(x: Tensor, other: Any) -> Any:
+        """Element by element, as a tensor of booleans; it has no gradient and keeps nothing."""
+        if type(other) is Tensor:
+            return fresh(ufunc(*aligned(x._data, other._data)))
+        if not isinstance(other, int | float | np.ndarray | np.generic):
+            return NotImplemented
+        return fresh(ufunc(x._data, other))
+
+    compare.__name__ = compare.__qualname__ = ufunc.__name__
+    return compare
+
+
+def _logical(ufunc: np.ufunc) -> Callable[..., Any]:
+    def logical(x: Tensor, other: Any) -> Any:
+        """Element by element, of booleans or integers."""
+        return fresh(ufunc(x._data, other._data if type(other) is Tensor else other))
+
+    logical.__name__ = logical.__qualname__ = ufunc.__name__
+    return logical
+
+
+# -- functions with options -----------------------------------------------------------------------
+
+
+def sum_(
+    x: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """The sum over `dim` (all by default)."""
+    dim, keepdim = one_name(dim, axis, keepdim, keepdims)
+    return r.Sum.apply(x, dim, keepdim)  # type: ignore[no-any-return]
+
+
+def mean(
+    x: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """The mean over `dim` (all by default)."""
+    dim, keepdim = one_name(dim, axis, keepdim, keepdims)
+    return r.Mean.apply(x, dim, keepdim)  # type: ignore[no-any-return]
+
+
+def prod(
+    x: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """The product over `dim` (all by default)."""
+    dim, keepdim = one_name(dim, axis, keepdim, keepdims)
+    return r.Prod.apply(x, dim, keepdim)  # type: ignore[no-any-return]
+
+
+def amax(
+    x: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """The largest element over `dim` (all by default); equal ones share the gradient."""
+    dim, keepdim = one_name(dim, axis, keepdim, keepdims)
+    return r.Extreme.apply(x, dim, keepdim, False)  # type: ignore[no-any-return]
+
+
+def amin(
+    x: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """The smallest element over `dim` (all by default); equal ones share the gradient."""
+    dim, keepdim = one_name(dim, axis, keepdim, keepdims)
+    return r.Extreme.apply(x, dim, keepdim, True)  # type: ignore[no-any-return]
+
+
+def _arg(choose: Callable[..., Any]) -> Callable[..., Any]:
+    def arg(
+        x: Tensor,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        axis: Any = None,
+        keepdims: bool | None = None,
+    ) -> Tensor:
+        """Where the extreme element is, along `dim` or in the flat tensor. It has no gradient."""
+        dim, keepdim = one_name(dim, axis, keepdim, keepdims)
+        if not x.ndim:
+            return fresh(np.zeros((), np.int64))
+        return fresh(choose(x._data, axis=dim, keepdims=keepdim))
+
+    return arg
+
+
+argmax, argmin = _arg(np.argmax), _arg(np.argmin)
+
+
+def _extreme(
+    whole: Callable[..., Tensor], arg: Callable[..., Tensor], pair: Any
+) -> Callable[..., Any]:
+    def extreme(
+        x: Tensor,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        axis: Any = None,
+        keepdims: bool | None = None,
+    ) -> Any:
+        """Without `dim` one element; with it `(values, indices)`, the first of equal ones."""
+        if type(dim) is Tensor:
+            return pair.apply(x, dim)
+        dim, keepdim = one_name(dim, axis, keepdim, keepdims)
+        if dim is None:
+            return whole(x)
+        axis_nr = axis_of(dim, x.ndim)
+        indices = arg(x, axis_nr, keepdim=True)
+        values = Choose.apply(x, axis_nr, indices)
+        if keepdim or not x.ndim:
+            return values, indices
+        return squeeze(values, axis_nr), squeeze(indices, axis_nr)
+
+    return extreme
+
+
+max_ = _extreme(amax, argmax, e.Maximum)
+min_ = _extreme(amin, argmin, e.Minimum)
+
+
+def var(
+    x: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: int = 1,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """The variance over `dim`: squared distances from the mean over n - `correction`."""
+    dim, keepdim = one_name(dim, axis, keepdim, keepdims)
+    centred = x - mean(x, dim, True)  # type: ignore[operator]
+    total = sum_(centred * centred, dim, keepdim)
+    count = x.numel() // max(total.numel(), 1)
+    return total / (count - correction)  # type: ignore[operator, no-any-return]
+
+
+def std(
+    x: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: int = 1,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """The square root of `var`."""
+    return e.Sqrt.apply(var(x, dim, keepdim, correction=correction, axis=axis, keepdims=keepdims))  # type: ignore[no-any-return]
+
+
+def logsumexp(
+    x: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """log of the sum of exp(x) over `dim`, without overflow."""
+    dim, keepdim = one_name(dim, axis, keepdim, keepdims)
+    return r.LogSumExp.apply(x, dim, keepdim)  # type: ignore[no-any-return]
+
+
+def softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """exp(x) over its sum along `dim`."""
+    return r.Softmax.apply(x, dim)  # type: ignore[no-any-return]
+
+
+def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """The logarithm of `softmax`, without overflow."""
+    return r.LogSoftmax.apply(x, dim)  # type: ignore[no-any-return]
+
+
+def cumsum(x: Tensor, dim: int) -> Tensor:
+    """Running sums along `dim`."""
+    return r.Cumsum.apply(x, dim)  # type: ignore[no-any-return]
+
+
+def cross_entropy(logits: Tensor, target: Any) -> Tensor:
+    """The mean over n rows of -log softmax(logits)[target]: logits (n, classes), target (n,) integers.
+
+    Raises: ValueError for shapes that do not fit, TypeError for a target that is no integers.
+    """
+    target = target if type(target) is Tensor else tensor(target)
+    if logits.ndim != 2 or target.shape != logits.shape[:1]:
+        raise ValueError(
+            f"cross_entropy takes logits (n, classes) and targets (n,), not {logits.shape} and {target.shape}"
+        )
+    if target.dtype.kind not in "iu":
+        raise TypeError(
+            f"cross_entropy takes class numbers (integers) as target, not {target.dtype}"
+        )
+    return r.CrossEntropy.apply(logits, target)  # type: ignore[no-any-return]
+
+
+def _lengths(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    return (
+        tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else tuple(shape)
+    )
+
+
+def reshape(x: Tensor, *shape: Any) -> Tensor:
+    """The same elements under another shape; one length may be -1. A view where NumPy can."""
+    return s.Reshape.apply(x, _lengths(shape))  # type: ignore[no-any-return]
+
+
+def view(x: Tensor, *shape: Any) -> Tensor:
+    """`reshape`, but never a copy.
+
+    Raises: ValueError where the elements do not lie so that a view is possible.
+    """
+    made = reshape(x, *shape)
+    if made._base is None:
+        raise ValueError(
+            f"view: a tensor of shape {x.shape} with these strides cannot be viewed so; use reshape"
+        )
+    return made
+
+
+def permute(x: Tensor, *axes: Any) -> Tensor:
+    """The axes in the order given. A view."""
+    order = tuple([axis_of(axis, x.ndim) for axis in _lengths(axes)])
+    if sorted(order) != list(range(x.ndim)):
+        raise ValueError(f"permute: {order} does not name each of {x.ndim} dimensions once")
+    return s.Permute.apply(x, order)  # type: ignore[no-any-return]
+
+
+def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two axes exchanged. A view."""
+    order = list(range(x.ndim))
+    if not order:
+        axis_of(dim0, 0), axis_of(dim1, 0)
+        return s.Permute.apply(x, ())  # type: ignore[no-any-return]
+    a, b = axis_of(dim0, x.ndim), axis_of(dim1, x.ndim)
+    order[a], order[b] = order[b], order[a]
+    return s.Permute.apply(x, tuple(order))  # type: ignore[no-any-return]
+
+
+def t(x: Tensor) -> Tensor:
+    """The transpose of a matrix; a vector as it is."""
+    if x.ndim > 2:
+        raise ValueError(
+            f"t() takes at most 2 dimensions, and this tensor has {x.ndim}; use permute"
+        )
+    return s.Permute.apply(x, tuple(range(x.ndim))[::-1])  # type: ignore[no-any-return]
+
+
+def squeeze(x: Tensor, dim: Any = None) -> Tensor:
+    """Without the dimensions of length 1, or without `dim` if it has length 1. A view."""
+    chosen = (
+        range(x.ndim)
+        if dim is None
+        else [axis_of(d, x.ndim) for d in (dim if isinstance(dim, tuple | list) else (dim,))]
+    )
+    return reshape(x, [n for axis, n in enumerate(x.shape) if n != 1 or axis not in chosen])
+
+
+def unsqueeze(x: Tensor, dim: int) -> Tensor:
+    """With a dimension of length 1 put in at `dim`. A view."""
+    axis = axis_of(dim, x.ndim + 1)
+    return reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
+
+
+def expand(x: Tensor, *shape: Any) -> Tensor:
+    """Broadcast to a larger shape; -1 keeps a length. A view."""
+    wanted = _lengths(shape)
+    lead = len(wanted) - x.ndim
+    full = tuple(
+        [x.shape[axis - lead] if n == -1 and axis >= lead else n for axis, n in enumerate(wanted)]
+    )
+    return s.Expand.apply(x, full)  # type: ignore[no-any-return]
+
+
+def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """The dimensions from `start_dim` to `end_dim` as one. A view where NumPy can."""
+    if not x.ndim:
+        return reshape(x, (1,))
+    start, end = axis_of(start_dim, x.ndim), axis_of(end_dim, x.ndim)
+    return reshape(x, (*x.shape[:start], -1, *x.shape[end + 1 :]))
+
+
+def split(
+    x: Tensor, lengths: int | list[int] | tuple[int, ...], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """Pieces along `dim`: of the lengths given, or of one length with the rest at the end. Views."""
+    axis = axis_of(dim, x.ndim)
+    total = x.shape[axis]
+    if isinstance(lengths, int):
+        if lengths <= 0:
+            raise ValueError(f"split: the length of a piece must be positive, not {lengths}")
+        sizes = [min(lengths, total - start) for start in range(0, total, lengths)] or [0]
+    else:
+        sizes = list(lengths)
+    if sum(sizes) != total:
+        raise ValueError(
+            f"split: the lengths {tuple(sizes)} add up to {sum(sizes)}, but dimension {dim} has {total}"
+        )
+    return s.Split.apply(x, tuple(sizes), axis)  # type: ignore[no-any-return]
+
+
+def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` pieces of equal length along `dim`, the last maybe shorter. Views."""
+    return split(x, max(-(-x.shape[axis_of(dim, x.ndim)] // chunks), 1), dim)
+
+
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices along `dim`, each without it. Views."""
+    return s.Unbind.apply(x, dim)  # type: ignore[no-any-return]
+
+
+def clamp(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
+    """x, no lower than `min` and no higher than `max`."""
+    if min is None and max is None:
+        raise ValueError("clamp needs min or max")
+    return e.Clamp.apply(x, min, max)  # type: ignore[no-any-return]
+
+
+def clamp_(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
+    """`clamp` in place."""
+    return i.ClampInPlace.apply(x, min, max)  # type: ignore[no-any-return]
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """`x` where `condition` holds, `y` elsewhere; all broadcast."""
+    if all(isinstance(part, np.ndarray) for part in (condition, x, y)):
+        return np.where(condition, x, y)
+    if type(condition) is not Tensor:
+        condition = tensor(condition)
+    if type(x) is not Tensor and type(y) is not Tensor:
+        x = tensor(x)
+    return e.Where.apply(condition, x, y)
+
+
+def _where(self: Tensor, condition: Any, x: Any, y: Any) -> Any:
+    return where(condition, x, y)
+
+
+def getitem(x: Tensor, index: Any) -> Tensor:
+    """x[index], as NumPy: a view for slices and integers, a copy for arrays and masks."""
+    return Index.apply(x, as_index(index))  # type: ignore[no-any-return]
+
+
+def setitem(x: Tensor, index: Any, value: Any) -> None:
+    """x[index] = value, in place."""
+    i.SetItem.apply(
+        x,
+        value
+        if type(value) is Tensor
+        else tensor(value, dtype=None if isinstance(value, np.ndarray) else x.dtype),
+        as_index(index),
+    )
+
+
+def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The elements x[…, index, …] along `dim`; the result has the shape of `index`."""
+    return Choose.apply(x, axis_of(dim, x.ndim), index)  # type: ignore[no-any-return]
+
+
+def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The slices of x at `index` along `dim`: a copy."""
+    return getitem(x, (*(slice(None),) * axis_of(dim, x.ndim), index))
+
+
+def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
+    """x with `value` where `mask` is true."""
+    return where(mask, value, x)  # type: ignore[no-any-return]
+
+
+def to(x: Tensor, dtype: Any) -> Tensor:
+    """x in another dtype: a copy, or x itself if it has that dtype."""
+    return x if x.dtype == np.dtype(dtype) else e.To.apply(x, dtype)
+
+
+def pow_(x: Tensor, exponent: float) -> Tensor:
+    """x ** exponent in place, for a number."""
+    return i.PowInPlace.apply(x, exponent)  # type: ignore[no-any-return]
+
+
+def zero_(x: Tensor) -> Tensor:
+    """x set to 0, in place."""
+    return i.Fill.apply(x, 0)  # type: ignore[no-any-return]
+
+
+def __array_ufunc__(
+    self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any
+) -> Any:
+    """`ndarray + tensor` is a tensor. Any other ufunc would lose the history.
+
+    Raises: TypeError that names the function of `lm` and `.numpy()`.
+    """
+    operator = _OPERATORS.get(ufunc.__name__)
+    if operator is not None and method == "__call__" and not options:
+        x, y = inputs
+        return operator(
+            x if type(x) is Tensor else tensor(x), y if type(y) is Tensor else tensor(y)
+        )
+    name = {"arctanh": "tanh", "absolute": "abs"}.get(ufunc.__name__, ufunc.__name__)
+    use = f"lm.{name}(x)" if name in FUNCTIONS else "a function of lm"
+    raise TypeError(
+        f"np.{ufunc.__name__} on a tensor would compute without recording. Use {use}, or np.{ufunc.__name__}"
+        f"(x.numpy()) for an array without history."
+    )
+
+
+_COMPARISONS: dict[str, Callable[..., Any]] = {
+    name: _compare(ufunc)
+    for name, ufunc in {
+        "__eq__": np.equal,
+        "__ne__": np.not_equal,
+        "__lt__": np.less,
+        "__le__": np.less_equal,
+        "__gt__": np.greater,
+        "__ge__": np.greater_equal,
+    }.items()
+}
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": e.Add.apply,
+    "subtract": e.Sub.apply,
+    "multiply": e.Mul.apply,
+    "divide": e.Div.apply,
+    "true_divide": e.Div.apply,
+    "power": power,
+    "matmul": Matmul.apply,
+    "equal": _COMPARISONS["__eq__"],
+    "not_equal": _COMPARISONS["__ne__"],
+    "less": _COMPARISONS["__lt__"],
+    "less_equal": _COMPARISONS["__le__"],
+    "greater": _COMPARISONS["__gt__"],
+    "greater_equal": _COMPARISONS["__ge__"],
+}
+
+#: Under one name as method `x.name(...)` and function `lm.name(x, ...)`.
+BOTH: dict[str, Callable[..., Any]] = {
+    "exp": e.Exp.apply,
+    "log": e.Log.apply,
+    "sqrt": e.Sqrt.apply,
+    "sin": e.Sin.apply,
+    "cos": e.Cos.apply,
+    "tanh": e.Tanh.apply,
+    "sigmoid": e.Sigmoid.apply,
+    "relu": e.Relu.apply,
+    "abs": e.Abs.apply,
+    "neg": e.Neg.apply,
+    "clamp": clamp,
+    "pow": power,
+    "maximum": e.Maximum.apply,
+    "minimum": e.Minimum.apply,
+    "sum": sum_,
+    "mean": mean,
+    "prod": prod,
+    "max": max_,
+    "min": min_,
+    "amax": amax,
+    "amin": amin,
+    "argmax": argmax,
+    "argmin": argmin,
+    "var": var,
+    "std": std,
+    "cumsum": cumsum,
+    "logsumexp": logsumexp,
+    "softmax": softmax,
+    "log_softmax": log_softmax,
+    "reshape": reshape,
+    "permute": permute,
+    "transpose": transpose,
+    "t": t,
+    "squeeze": squeeze,
+    "unsqueeze": unsqueeze,
+    "flatten": flatten,
+    "split": split,
+    "chunk": chunk,
+    "unbind": unbind,
+    "matmul": Matmul.apply,
+    "mm": Matmul.apply,
+    "gather": gather,
+    "index_select": index_select,
+    "masked_fill": masked_fill,
+    "clone": e.Clone.apply,
+}
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **BOTH,
+    "where": where,
+    "cat": s.cat,
+    "stack": s.stack,
+    "cross_entropy": cross_entropy,
+}
+
+METHODS: dict[str, Any] = {
+    **BOTH,
+    **_COMPARISONS,
+    "__array_ufunc__": __array_ufunc__,
+    "__hash__": Tensor.__hash__,
+    "_where": _where,
+    "view": view,
+    "expand": expand,
+    "to": to,
+    "T": property(t, doc="The transpose of a matrix."),
+    "__add__": e.Add.apply,
+    "__radd__": _swapped(e.Add.apply),
+    "__sub__": e.Sub.apply,
+    "__rsub__": _swapped(e.Sub.apply),
+    "__mul__": e.Mul.apply,
+    "__rmul__": _swapped(e.Mul.apply),
+    "__truediv__": e.Div.apply,
+    "__rtruediv__": _swapped(e.Div.apply),
+    "__pow__": power,
+    "__rpow__": _swapped(e.Pow.apply),
+    "__matmul__": Matmul.apply,
+    "__rmatmul__": _swapped(Matmul.apply),
+    "__neg__": e.Neg.apply,
+    "__pos__": lambda x: x,
+    "__abs__": e.Abs.apply,
+    "__and__": _logical(np.bitwise_and),
+    "__or__": _logical(np.bitwise_or),
+    "__xor__": _logical(np.bitwise_xor),
+    "__invert__": lambda x: fresh(np.invert(x._data)),
+    "__getitem__": getitem,
+    "__setitem__": setitem,
+    "add_": i.AddInPlace.apply,
+    "sub_": i.SubInPlace.apply,
+    "mul_": i.MulInPlace.apply,
+    "div_": i.DivInPlace.apply,
+    "pow_": pow_,
+    "exp_": i.ExpInPlace.apply,
+    "clamp_": clamp_,
+    "fill_": i.Fill.apply,
+    "zero_": zero_,
+    "copy_": i.Copy.apply,
+    "__iadd__": i.AddInPlace.apply,
+    "__isub__": i.SubInPlace.apply,
+    "__imul__": i.MulInPlace.apply,
+    "__itruediv__": i.DivInPlace.apply,
+}
+
+for _name, _method in METHODS.items():
+    setattr(Tensor, _name, _method)
