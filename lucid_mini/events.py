@@ -42,8 +42,8 @@ KINDS = (
 class Recorder(Protocol):
     """What the stack tells whoever listens. Every array is told by reference and must be held weakly."""
 
-    def created(self, tensor: Any) -> None:
-        """A constructor made `tensor`."""
+    def created(self, tensor: Any, name: str = "tensor") -> None:
+        """A constructor made `tensor`; a `constant` is a number that an op made a tensor of."""
 
     def applied(
         self, node: Any, function: Any, args: tuple[Any, ...], outputs: tuple[Any, ...]
@@ -65,8 +65,20 @@ class Recorder(Protocol):
     def accumulated(self, leaf: Any, grad: Any) -> None:
         """`leaf.grad` was given `grad`."""
 
-    def wrote(self, tensor: Any, node: Any) -> None:
-        """`tensor` was changed in place."""
+    def wrote(self, tensor: Any, what: str) -> None:
+        """`tensor` was changed in place by `what`."""
+
+    def replaced(self, ctx: Any) -> None:
+        """A second save replaced what `ctx` had saved."""
+
+    def stored(self, ctx: Any, key: str) -> None:
+        """A value that may hold a tensor went into the bag of `ctx`."""
+
+    def unpacked(self, ctx: Any) -> None:
+        """The saved values of `ctx` were read."""
+
+    def hooked(self, hook: Any) -> None:
+        """`hook` ran."""
 
 
 recorder: Recorder | None = None

@@ -2,14 +2,23 @@
 
 import sys
 from types import CodeType, FrameType
+from typing import Any
 
 _PACKAGE = __name__.split(".", 1)[0]
+#: Modules of the package that are programs a user runs, and not its machinery.
+_PROGRAMS = frozenset({f"{_PACKAGE}.tour"})
+
+
+def is_machinery(variables: dict[str, Any]) -> bool:
+    """Whether the module with these globals belongs to the inside of the package."""
+    name: str = variables.get("__name__", "")
+    return name.split(".", 1)[0] == _PACKAGE and name not in _PROGRAMS
 
 
 def call_site(depth: int = 1) -> str:
     """`file:line` of the innermost frame outside this package, "" if there is none."""
     frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and frame.f_globals.get("__name__", "").split(".", 1)[0] == _PACKAGE:
+    while frame is not None and is_machinery(frame.f_globals):
         frame = frame.f_back
     return "" if frame is None else f"{file_of(frame.f_code)}:{frame.f_lineno}"
 

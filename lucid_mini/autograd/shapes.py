@@ -25,7 +25,9 @@ def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
     """
     if x.shape == shape:
         return x
-    axes = stretched_axes(shape, x.shape)
-    if axes:
-        x = x.sum(axis=axes, keepdims=True)
-    return x.reshape(shape)
+    lead = len(x.shape) - len(shape)
+    inner = tuple(axis for axis in stretched_axes(shape, x.shape) if axis >= lead)
+    if inner:
+        x = x.sum(axis=inner, keepdims=True)
+    # No reshape: its result would be a view, and a leaf would have to copy it to own it.
+    return x.sum(axis=tuple(range(lead))) if lead else x

@@ -411,3 +411,21 @@ class To(Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         return grad, None
+
+
+def _comparison(name: str, ufunc: np.ufunc, doc: str) -> type[Function]:
+    """A Function that compares: booleans out, so no gradient and no node."""
+
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        return fresh(ufunc(*aligned(a._data, b._data)))
+
+    body = {"broadcasts": True, "forward": staticmethod(forward), "__doc__": doc, "__module__": __name__}
+    return type(name, (Function,), body)
+
+
+Eq = _comparison("Eq", np.equal, "a == b.   Keeps: nothing.")
+Ne = _comparison("Ne", np.not_equal, "a != b.   Keeps: nothing.")
+Lt = _comparison("Lt", np.less, "a < b.   Keeps: nothing.")
+Le = _comparison("Le", np.less_equal, "a <= b.   Keeps: nothing.")
+Gt = _comparison("Gt", np.greater, "a > b.   Keeps: nothing.")
+Ge = _comparison("Ge", np.greater_equal, "a >= b.   Keeps: nothing.")

@@ -36,16 +36,13 @@ def power(x: Any, exponent: Any) -> Any:
     return e.Pow.apply(x, exponent)
 
 
-def _compare(ufunc: np.ufunc) -> Callable[..., Any]:
+def _compare(apply: Callable[..., Any]) -> Callable[..., Any]:
     def compare(x: Tensor, other: Any) -> Any:
         """Element by element, as a tensor of booleans; it has no gradient and keeps nothing."""
-        if type(other) is Tensor:
-            return fresh(ufunc(*aligned(x._data, other._data)))
-        if not isinstance(other, int | float | np.ndarray | np.generic):
-            return NotImplemented
-        return fresh(ufunc(x._data, other))
+        if not isinstance(other, Tensor | int | float | np.ndarray | np.generic):
+            return NotImplemented  # Python's own answer: unequal, or a TypeError for an order
+        return apply(x, other)
 
-    compare.__name__ = compare.__qualname__ = ufunc.__name__
     return compare
 
 
@@ -463,14 +460,14 @@ def __array_ufunc__(
 
 
 _COMPARISONS: dict[str, Callable[..., Any]] = {
-    name: _compare(ufunc)
-    for name, ufunc in {
-        "__eq__": np.equal,
-        "__ne__": np.not_equal,
-        "__lt__": np.less,
-        "__le__": np.less_equal,
-        "__gt__": np.greater,
-        "__ge__": np.greater_equal,
+    name: _compare(function.apply)
+    for name, function in {
+        "__eq__": e.Eq,
+        "__ne__": e.Ne,
+        "__lt__": e.Lt,
+        "__le__": e.Le,
+        "__gt__": e.Gt,
+        "__ge__": e.Ge,
     }.items()
 }
 

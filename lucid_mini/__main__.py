@@ -1,0 +1,7 @@
+"""`python -m lucid_mini` is `lucid-mini`."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,154 @@
+"""scan: what a function or a graph captures, found without running it."""
+
+import types
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..autograd.engine import reachable
+from ..autograd.function import Function
+from ..autograd.node import Node
+from ..autograd.saved import owner
+from ..autograd.tensor import Tensor
+from .edges import Link, global_reads, links
+
+#: How many objects are looked at for one function before the scan says that it stopped.
+SCAN_LIMIT = 20_000
+
+_FIX = {
+    "closure cell": "save it with ctx.save_for_backward, or pass it as an argument",
+    "default of": "save it with ctx.save_for_backward, or pass it as an argument",
+    "ctx attribute": "save it with ctx.save_for_backward, which backward releases",
+    "hook": "capture weakref.ref(tensor) in place of the tensor",
+    "global": "pass it as an argument",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One tensor or array that something keeps: who, how, how many bytes, where, and what to do."""
+
+    holder: str
+    how: str
+    shape: tuple[int, ...]
+    nbytes: int
+    where: str
+    has_history: bool
+    fix: str
+
+    def __str__(self) -> str:
+        history = ", with history" if self.has_history else ""
+        where = f" ({self.where})" if self.where else ""
+        return f"{self.holder}: {self.how} keeps {self.shape}, {self.nbytes} bytes{history}{where}. {self.fix}"
+
+    __repr__ = __str__
+
+
+class Findings(list[Finding]):
+    """What a scan found; its text is one line a finding."""
+
+    stopped: bool = False
+
+    def __repr__(self) -> str:
+        lines = [str(finding) for finding in self] or ["nothing captured"]
+        if self.stopped:
+            lines.append(f"(stopped after {SCAN_LIMIT} objects)")
+        return "\n".join(lines)
+
+
+def scan(tensor_or_function: Any) -> Findings:
+    """What is captured by a function, a Function class, or by the nodes of a tensor's graph.
+
+    Closure cells, defaults, globals that the code reads, partials, bound selfs, attributes of ctx, hooks:
+    each tensor or array they lead to is one finding. What `save_for_backward` saved is none: backward
+    releases it.
+    Raises: TypeError for what can be none of these.
+    """
+    if type(tensor_or_function) is Tensor:
+        starts = [] if tensor_or_function.is_leaf else [tensor_or_function._node]
+        roots = _of_graph(starts)
+        if tensor_or_function._node is not None and tensor_or_function.is_leaf:
+            roots += list(links(tensor_or_function._node))
+    elif isinstance(tensor_or_function, Node):
+        roots = _of_graph([tensor_or_function])
+    elif isinstance(tensor_or_function, type) and issubclass(tensor_or_function, Function):
+        roots = _of_class(tensor_or_function)
+    elif callable(tensor_or_function):
+        roots = _of_callable(tensor_or_function)
+    else:
+        raise TypeError(f"scan takes a tensor, a node, a Function or a callable, not {type(tensor_or_function).__name__}")
+    return _follow(roots)
+
+
+def _of_class(function: type[Function]) -> list[Link]:
+    found: list[Link] = []
+    for method in (function.forward, function.backward, function.setup_context):
+        if isinstance(method, types.FunctionType) and method.__module__ != Function.__module__:
+            found += [link._replace(by=f"{function.__name__}.{method.__name__}") for link in _of_callable(method)]
+    return found
+
+
+def _of_callable(function: Any) -> list[Link]:
+    found = list(links(function))
+    if isinstance(function, types.FunctionType):
+        # A global that is itself a function, class or module is code, not a capture.
+        found += [
+            link
+            for link in global_reads(function)
+            if not isinstance(link.held, types.FunctionType | type | types.ModuleType)
+        ]
+    return found
+
+
+def _of_graph(starts: list[Any]) -> list[Link]:
+    found: list[Link] = []
+    functions: dict[type[Function], None] = {}
+    for node in reachable(starts):
+        functions.setdefault(node.function)
+        found += [
+            link._replace(by=node.label) for link in links(node._ctx) if link.how.startswith("ctx attribute")
+        ]
+        found += [link for link in links(node) if "hook" in link.how]
+    for function in functions:
+        found += _of_class(function)
+    return found
+
+
+def _follow(roots: list[Link]) -> Findings:
+    """Each tensor and array behind `roots`, once, under the root that leads to it first."""
+    findings = Findings()
+    seen: set[int] = set()
+    keep: list[Any] = []
+    queue: deque[tuple[Any, Link, str]] = deque((link.held, link, "") for link in roots)
+    while queue:
+        held, root, path = queue.popleft()
+        if id(held) in seen:
+            continue
+        seen.add(id(held))
+        keep.append(held)
+        if len(keep) > SCAN_LIMIT:
+            findings.stopped = True
+            break
+        if type(held) is Tensor or isinstance(held, np.ndarray):
+            data = held._data if type(held) is Tensor else held
+            kind = next((kind for kind in _FIX if root.how.startswith(kind)), "hook")
+            findings.append(
+                Finding(
+                    root.by,
+                    root.how + path,
+                    data.shape,
+                    owner(data).nbytes,
+                    root.where,
+                    type(held) is Tensor and not held.is_leaf,
+                    _FIX[kind].capitalize() + ".",
+                )
+            )
+            continue
+        if isinstance(held, types.ModuleType | Node):
+            continue
+        for link in links(held):
+            step = link.how if link.how.startswith("[") else f", {link.how}"
+            queue.append((link.held, root, path + step))
+    return findings
