@@ -20,6 +20,8 @@ class Buffer:
     existed: bool = False
     #: Whether NumPy did not allocate it (a buffer, a mapped file): listed, not counted.
     foreign: bool = False
+    #: Whether a ctx keeps it outside tensors, in its bag or by name: listed, not counted.
+    untracked: bool = False
     #: `file:line` of the call that made it.
     where: str = ""
     #: Which nodes saved it, and in which slot: `matmul#1 a`.

@@ -4,8 +4,10 @@
 nothing alive: before Python 3.13 the snapshot of a frame's locals that `f_locals` makes is cleared again.
 """
 
+import dis
 import functools
 import gc
+import inspect
 import sys
 import types
 from collections.abc import Iterator
@@ -151,8 +153,6 @@ def global_reads(function: types.FunctionType) -> Iterator[Link]:
 @functools.lru_cache(maxsize=256)
 def _global_names(code: types.CodeType) -> tuple[str, ...]:
     """Names that `code` reads as globals; an attribute of the same name is not one."""
-    import dis
-
     return tuple(
         dict.fromkeys(
             str(i.argval) for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")
@@ -333,8 +333,6 @@ def _key(key: Any) -> str:
 
 def _line_of(function: Any, text: str) -> str:
     """`file:line` of the first line of a Function's forward with `text` in it."""
-    import inspect
-
     try:
         lines, first = inspect.getsourcelines(function.forward)
     except (OSError, TypeError, AttributeError):

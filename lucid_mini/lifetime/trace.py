@@ -65,6 +65,7 @@ class _Life:
         "released",
         "saved",
         "saved_by",
+        "untracked",
         "where",
     )
 
@@ -73,7 +74,7 @@ class _Life:
         self.nbytes = nbytes
         self.born = born
         self.where = where
-        self.existed = self.foreign = self.is_grad = False
+        self.existed = self.foreign = self.is_grad = self.untracked = False
         self.output = 0
         self.saved: int | None = None
         self.saved_by: list[tuple[Any, str]] = []
@@ -109,7 +110,6 @@ class Trace:
         self._in_use: list[int] = []  # what the running rule was handed and has read
         self._names: dict[int, str] = {}
         self._found: dict[int, Buffer] = {}  # what the last survivors() said
-        self._live = 0
 
     # -- on and off -----------------------------------------------------------------------------
 
@@ -153,7 +153,12 @@ class Trace:
         self._op += 1
         what = (function._kind, None if node is None else node.sequence_nr)
         # What was there before is met before what the op made: a view of an argument is no new buffer.
-        inputs = [self._serial_of(a._data, where) for a in args if type(a) is Tensor]
+        inputs = []
+        for a in args:
+            if type(a) is Tensor:
+                inputs.append(self._serial_of(a._data, where))
+                if a._grad is not None:
+                    self._serial_of(a._grad._data, where)  # it dies when the next one takes its place
         for number, output in enumerate(outputs):
             if type(output) is Tensor:
                 serial = self._alloc(output._data, what, what, where)
@@ -168,7 +173,10 @@ class Trace:
             self._phase = ("the caller, after", what)
 
     def _note_saves(self, node: Any, args: tuple[Any, ...], what: Any, where: Any) -> None:
-        slots = node._ctx._saved
+        ctx = node._ctx
+        for value in (*ctx.__dict__.values(), *(at for at in (ctx._named or {}).values() if type(at) is list)):
+            self._note_untracked(value, what, where)
+        slots = ctx._saved
         if type(slots) is not tuple:
             return
         serials = []
@@ -182,6 +190,17 @@ class Trace:
                 self._raw.append(_Raw("save", what, serial, where))
                 serials.append(serial)
         self._saved_serials[node.sequence_nr] = serials
+
+    def _note_untracked(self, value: Any, what: Any, where: Any) -> None:
+        """An array that a ctx keeps outside tensors: in its bag, or saved by name."""
+        if type(value) is np.ndarray:
+            if id(owner(value)) not in self._by_id:
+                serial = self._alloc(value, ("kept by", what, 0), what, where)
+                life = self._lives[serial]
+                life.untracked = True
+        elif type(value) in (list, tuple):
+            for item in value:
+                self._note_untracked(item, what, where)
 
     def replaced(self, ctx: Any) -> None:
         """A second save_for_backward replaced the first."""
@@ -310,7 +329,6 @@ class Trace:
             life.name = ("made by", what, 0)
             life.born = len(self._raw)
             self._raw.append(_Raw("alloc", what, serial, where))
-            self._live += life.nbytes
         return serial
 
     def _alloc(self, data: Any, name: Any, what: Any, where: Any) -> int:
@@ -322,8 +340,6 @@ class Trace:
         serial = self._register(array, name, len(self._raw), where)
         life = self._lives[serial]
         self._raw.append(_Raw("alloc", what, serial, where))
-        if not life.foreign:
-            self._live += life.nbytes
         life.last_op = self._op
         return serial
 
@@ -349,8 +365,6 @@ class Trace:
         life.death = len(self._raw)
         life.death_op = self._op
         life.freed_by = self._phase
-        if not life.foreign:
-            self._live -= life.nbytes
         self._raw.append(_Raw("free", self._phase[1], ref.serial, None))
 
     def _use(self, serial: int, what: Any, where: Any) -> None:
@@ -422,6 +436,7 @@ class Trace:
             allocated=life.born,
             existed=life.existed,
             foreign=life.foreign,
+            untracked=life.untracked,
             where=_where(life.where),
             saved_by=tuple(f"{_label(what)} {slot}" for what, slot in life.saved_by),
             saved=life.saved,
@@ -449,7 +464,7 @@ class Trace:
             return f"tensor {name[1]}"
         if name[0] == "grad of leaf":
             return f"grad of {self._name_of(name[1])}"
-        if name[0] in ("grad of", "made by"):
+        if name[0] in ("grad of", "made by", "kept by"):
             return f"{name[0]} {_label(name[1])}" + (f".{name[2]}" if name[2] else "")
         if name[1] is None:
             return f"{name[0]} {_where(life.where)}".strip()
@@ -460,17 +475,21 @@ class Trace:
 
         What was there before counts 0, and minus its size once it is gone. Foreign memory is left out.
         """
-        gone = sum(
-            life.nbytes
-            for life in self._lives
-            if life.existed and life.death is not None and not life.foreign
+        total = 0
+        for life in self._lives:
+            if life.foreign or life.untracked:
+                continue
+            if life.existed:
+                total -= life.nbytes if life.death is not None else 0
+            elif life.death is None:
+                total += life.nbytes
+        return total
+
+    def untracked_bytes(self) -> int:
+        """Bytes of arrays alive now that a ctx keeps outside tensors: in its bag, or saved by name."""
+        return sum(
+            life.nbytes for life in self._lives if life.untracked and life.death is None and not life.foreign
         )
-        born = sum(
-            life.nbytes
-            for life in self._lives
-            if not life.existed and life.death is None and not life.foreign
-        )
-        return born - gone
 
     def curve(self) -> list[int]:
         """`live_bytes()` after each event."""
@@ -500,7 +519,7 @@ class Trace:
     def _curve(self, death: Any) -> list[int]:
         change = [0] * (len(self._raw) + 2)
         for life in self._lives:
-            if life.foreign:
+            if life.foreign or life.untracked:
                 continue
             end = death(life)
             if not life.existed:

@@ -8,13 +8,20 @@ from numpy.typing import DTypeLike
 from ..autograd.tensor import Tensor, from_numpy, tensor
 from .operands import Array
 
-_generator = np.random.default_rng(0)
+_generator: Any = None  # made when first asked for: importing numpy.random takes longer than this package
 
 
 def manual_seed(seed: int) -> None:
     """Let `rand` and `randn` start from `seed`: the same numbers on every machine."""
     global _generator
     _generator = np.random.default_rng(seed)
+
+
+def generator() -> Any:
+    """The NumPy generator behind `rand` and `randn`, seeded with 0 unless `manual_seed` was called."""
+    if _generator is None:
+        manual_seed(0)
+    return _generator
 
 
 def _made(array: Array, requires_grad: bool) -> Tensor:
@@ -59,13 +66,13 @@ def arange(*bounds: float, dtype: DTypeLike = None, requires_grad: bool = False)
 def rand(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = False) -> Tensor:
     """Uniform random numbers in [0, 1), from the generator that `manual_seed` sets."""
     return _made(
-        np.asarray(_generator.random(_shape(shape))).astype(dtype, copy=False), requires_grad
+        np.asarray(generator().random(_shape(shape))).astype(dtype, copy=False), requires_grad
     )
 
 
 def randn(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = False) -> Tensor:
     """Standard normal random numbers, from the generator that `manual_seed` sets."""
-    values = np.asarray(_generator.standard_normal(_shape(shape)))
+    values = np.asarray(generator().standard_normal(_shape(shape)))
     return _made(values.astype(dtype, copy=False), requires_grad)
 
 

@@ -413,8 +413,8 @@ class To(Function):
         return grad, None
 
 
-def _comparison(name: str, ufunc: np.ufunc, doc: str) -> type[Function]:
-    """A Function that compares: booleans out, so no gradient and no node."""
+def _discrete(name: str, ufunc: np.ufunc, doc: str) -> type[Function]:
+    """A Function that compares or combines bits: no floating result, so no gradient and no node."""
 
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
         return fresh(ufunc(*aligned(a._data, b._data)))
@@ -423,9 +423,20 @@ def _comparison(name: str, ufunc: np.ufunc, doc: str) -> type[Function]:
     return type(name, (Function,), body)
 
 
-Eq = _comparison("Eq", np.equal, "a == b.   Keeps: nothing.")
-Ne = _comparison("Ne", np.not_equal, "a != b.   Keeps: nothing.")
-Lt = _comparison("Lt", np.less, "a < b.   Keeps: nothing.")
-Le = _comparison("Le", np.less_equal, "a <= b.   Keeps: nothing.")
-Gt = _comparison("Gt", np.greater, "a > b.   Keeps: nothing.")
-Ge = _comparison("Ge", np.greater_equal, "a >= b.   Keeps: nothing.")
+Eq = _discrete("Eq", np.equal, "a == b.   Keeps: nothing.")
+Ne = _discrete("Ne", np.not_equal, "a != b.   Keeps: nothing.")
+Lt = _discrete("Lt", np.less, "a < b.   Keeps: nothing.")
+Le = _discrete("Le", np.less_equal, "a <= b.   Keeps: nothing.")
+Gt = _discrete("Gt", np.greater, "a > b.   Keeps: nothing.")
+Ge = _discrete("Ge", np.greater_equal, "a >= b.   Keeps: nothing.")
+And = _discrete("And", np.bitwise_and, "a & b of booleans or integers.   Keeps: nothing.")
+Or = _discrete("Or", np.bitwise_or, "a | b of booleans or integers.   Keeps: nothing.")
+Xor = _discrete("Xor", np.bitwise_xor, "a ^ b of booleans or integers.   Keeps: nothing.")
+
+
+class Not(Function):
+    """~x of booleans or integers.   Keeps: nothing."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return fresh(np.invert(x._data))

@@ -79,6 +79,20 @@ class Extreme(Function):
         return grad.reshape(ctx.kept) * best / count, None, None, None
 
 
+class ArgExtreme(Function):
+    """Where the largest (`smallest`: the smallest) element is, along `dim` or in the flat tensor.
+
+    Integers, so no gradient.   Keeps: nothing.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dim: int | None, keepdim: bool, smallest: bool) -> Tensor:
+        if not x._data.ndim:
+            return fresh(np.zeros((), np.int64))
+        choose = np.argmin if smallest else np.argmax
+        return fresh(choose(x._data, axis=dim, keepdims=keepdim))
+
+
 class Choose(Function):
     """The elements at `index` along one dimension, as `gather`: max and min over a dimension use it.
 

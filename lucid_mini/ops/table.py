@@ -46,15 +46,6 @@ def _compare(apply: Callable[..., Any]) -> Callable[..., Any]:
     return compare
 
 
-def _logical(ufunc: np.ufunc) -> Callable[..., Any]:
-    def logical(x: Tensor, other: Any) -> Any:
-        """Element by element, of booleans or integers."""
-        return fresh(ufunc(x._data, other._data if type(other) is Tensor else other))
-
-    logical.__name__ = logical.__qualname__ = ufunc.__name__
-    return logical
-
-
 # -- functions with options -----------------------------------------------------------------------
 
 
@@ -123,25 +114,30 @@ def amin(
     return r.Extreme.apply(x, dim, keepdim, True)  # type: ignore[no-any-return]
 
 
-def _arg(choose: Callable[..., Any]) -> Callable[..., Any]:
-    def arg(
-        x: Tensor,
-        dim: Any = None,
-        keepdim: bool = False,
-        *,
-        axis: Any = None,
-        keepdims: bool | None = None,
-    ) -> Tensor:
-        """Where the extreme element is, along `dim` or in the flat tensor. It has no gradient."""
-        dim, keepdim = one_name(dim, axis, keepdim, keepdims)
-        if not x.ndim:
-            return fresh(np.zeros((), np.int64))
-        return fresh(choose(x._data, axis=dim, keepdims=keepdim))
-
-    return arg
+def argmax(
+    x: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """Where the largest element is, along `dim` or in the flat tensor. It has no gradient."""
+    dim, keepdim = one_name(dim, axis, keepdim, keepdims)
+    return r.ArgExtreme.apply(x, dim, keepdim, False)  # type: ignore[no-any-return]
 
 
-argmax, argmin = _arg(np.argmax), _arg(np.argmin)
+def argmin(
+    x: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """Where the smallest element is, along `dim` or in the flat tensor. It has no gradient."""
+    dim, keepdim = one_name(dim, axis, keepdim, keepdims)
+    return r.ArgExtreme.apply(x, dim, keepdim, True)  # type: ignore[no-any-return]
 
 
 def _extreme(
@@ -569,10 +565,10 @@ METHODS: dict[str, Any] = {
     "__neg__": e.Neg.apply,
     "__pos__": lambda x: x,
     "__abs__": e.Abs.apply,
-    "__and__": _logical(np.bitwise_and),
-    "__or__": _logical(np.bitwise_or),
-    "__xor__": _logical(np.bitwise_xor),
-    "__invert__": lambda x: fresh(np.invert(x._data)),
+    "__and__": e.And.apply,
+    "__or__": e.Or.apply,
+    "__xor__": e.Xor.apply,
+    "__invert__": e.Not.apply,
     "__getitem__": getitem,
     "__setitem__": setitem,
     "add_": i.AddInPlace.apply,
