@@ -25,7 +25,7 @@ from ..autograd.tensor import Tensor
 #: Where the libraries lie: modules from there are not the user's.
 _LIBRARIES = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
 #: What cannot hold a tensor, or what nobody means by "holds".
-_LEAVES = (str, bytes, bytearray, int, float, complex, bool, type(None), range, slice, types.CodeType)
+INERT = (str, bytes, bytearray, int, float, complex, bool, type(None), range, slice, types.CodeType)
 
 
 class Link(NamedTuple):
@@ -46,7 +46,7 @@ def links(holder: Any) -> Iterator[Link]:
 
     Never raises: what cannot be read (an attribute that raises, an empty cell) is passed over.
     """
-    if isinstance(holder, _LEAVES):
+    if isinstance(holder, INERT):
         return
     for kind, reader in _READERS:
         if isinstance(holder, kind):
@@ -56,7 +56,7 @@ def links(holder: Any) -> Iterator[Link]:
 
 
 def _tensor(t: Tensor) -> Iterator[Link]:
-    yield Link("its array", t._data)
+    yield Link("its array" if t._data.base is None else "its array, a view", t._data)
     if t._grad is not None:
         yield Link(".grad", t._grad)
     if t._node is not None:
@@ -188,7 +188,7 @@ def _cell(cell: types.CellType) -> Iterator[Link]:
 def _dict(mapping: Any) -> Iterator[Link]:
     for key, value in list(dict.items(mapping)):
         yield Link(f"[{_key(key)}]", value)
-        if not isinstance(key, _LEAVES):
+        if not isinstance(key, INERT):
             yield Link("a key", key)
 
 
@@ -232,9 +232,13 @@ def _exception(error: BaseException) -> Iterator[Link]:
 def _class(cls: type) -> Iterator[Link]:
     if is_library(getattr(sys.modules.get(cls.__module__), "__file__", None)) and not issubclass(cls, Function):
         return
+    by = pretty(cls.__qualname__)
     for name, held in list(vars(cls).items()):
-        if not name.startswith("__") and name not in ("_needs", "_apply", "_forward"):
-            yield Link(f"class attribute .{name}", held, pretty(cls.__qualname__))
+        if isinstance(held, staticmethod) and issubclass(cls, Function):
+            if name in ("forward", "backward", "setup_context"):
+                yield Link(f"its {name}", held.__func__, by)
+        elif not name.startswith("__") and name != "_needs":
+            yield Link(f"class attribute .{name}", held, by)
 
 
 def _nothing(_: Any) -> Iterator[Link]:

@@ -10,6 +10,7 @@ import sys
 import types
 import weakref
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +19,16 @@ import numpy as np
 from ..autograd.callsite import file_of, is_machinery
 from ..autograd.saved import owner
 from ..autograd.tensor import Tensor
-from .edges import Link, links, locals_of, user_modules
+from .edges import INERT, is_library, links, locals_of, user_modules
 
 #: How many objects a search looks at before it says that it stopped.
 SEARCH_LIMIT = 300_000
 #: Names that a notebook keeps on its own account.
 _NOTEBOOK = {"_", "__", "___", "_i", "_ii", "_iii", "_oh", "_dh", "In", "Out", "_ih"}
+
+
+#: How a variable holds its own memory: nothing to tell.
+_PLAIN = frozenset({"its array", "its array, a view", ".grad", "view of"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +54,24 @@ class Chain:
     def is_plain(self) -> bool:
         """Whether a plain variable, or the `.grad` of one, holds it: nothing hidden."""
         held = [hop.how for hop in self.hops[1:]]
-        return all(how in ("its array", ".grad", "view of") for how in held)
+        return all(how in _PLAIN for how in held)
 
     @property
     def line(self) -> str:
         """The hop that matters in one line: `make_relu.backward, closure cell 'z' (tour.py:41)`."""
         if not self.hops:
             return "nothing that a name leads to"
-        telling = [hop for hop in self.hops[1:] if hop.how not in ("its array", "view of", ".grad")]
+        telling = [hop for hop in self.hops[1:] if hop.how not in _PLAIN]
         hop = telling[-1] if telling else self.hops[0]
         for candidate in telling:
             if candidate.how.startswith(("closure", "default", "ctx attribute", "hook", "global")):
                 hop = candidate
         where = f" ({hop.where})" if hop.where else ""
-        return f"{hop.by}, {hop.how}{where}" if hop.by else f"{hop.how}{where}"
+        by = hop.by
+        for before in self.hops[1 : self.hops.index(hop)]:
+            if before.how in ("its forward", "its backward", "its setup_context"):
+                by = f"{before.by}.{before.how.removeprefix('its ')}"
+        return f"{by}, {hop.how}{where}" if by else f"{hop.how}{where}"
 
     def __str__(self) -> str:
         if not self.hops:
@@ -83,23 +92,42 @@ def _at(hop: Hop) -> str:
     return f"  ({hop.where})" if hop.where else ""
 
 
-def why_alive(x: Any) -> Chain:
-    """Who keeps `x` alive: the shortest holder chain from a name, and how many others there are.
+#: The trace that was entered last, weakly: `why_alive("relu#2")` looks the name up there.
+last_trace: Callable[[], Any] = lambda: None  # noqa: E731
 
-    `x`: a tensor, or a weak reference to one. The argument and the name it was passed by do not count.
+
+def why_alive(x: Any) -> Chain:
+    """Who keeps `x` alive: the shortest holder chain from a name, and how many other names lead there.
+
+    `x`: a tensor or an array, a weak reference to one, or the name that a buffer has in the last trace.
+    The argument and the name it was passed by do not count.
     Keeps: nothing; what it looked at is free again when it returns.
-    Raises: TypeError for anything else.
+    Raises: TypeError for anything else, ValueError for a name that the last trace does not know.
     """
-    passed = _passed_name(sys._getframe(1), "why_alive")
+    caller = sys._getframe(1)
+    passed = _passed_name(caller, "why_alive") if type(x) is Tensor or isinstance(x, np.ndarray) else None
+    if isinstance(x, str):
+        x = _named(x)
     if isinstance(x, weakref.ref):
         x = x()
-        if x is None:
-            return Chain((), 0)
-        passed = None
-    if type(x) is not Tensor:
-        raise TypeError(f"why_alive takes a tensor or a weak reference to one, not {type(x).__name__}")
-    chain = _search(owner(x._data), sys._getframe(1), passed)
-    return chain or Chain((), owner(x._data).nbytes)
+    if x is None:
+        return Chain((), 0)
+    if type(x) is Tensor:
+        x = x._data
+    if not isinstance(x, np.ndarray):
+        raise TypeError(
+            f"why_alive takes a tensor, a weak reference to one, or a buffer's name, not {type(x).__name__}"
+        )
+    target = owner(x)
+    return _search(target, caller, passed) or Chain((), target.nbytes)
+
+
+def _named(name: str) -> Any:
+    """The array of the buffer called `name`, None if it is gone."""
+    trace = last_trace()
+    if trace is None or name not in (known := trace.arrays()):
+        raise ValueError(f"there is no buffer named '{name}' in the last trace")
+    return known[name]()
 
 
 def why_alive_array(array: Any) -> Chain | None:
@@ -160,20 +188,28 @@ def _passed_name(frame: types.FrameType, function: str) -> str | None:
     return None
 
 
-def _roots(frame: types.FrameType | None, passed: str | None) -> list[tuple[Any, Hop]]:
-    """What the names lead to: locals of the caller's frames, innermost first, then globals of user modules."""
-    roots: list[tuple[Any, Hop]] = []
+def _roots(
+    frame: types.FrameType | None, passed: str | None
+) -> tuple[list[tuple[Any, Hop]], list[tuple[Any, Hop]]]:
+    """What the names lead to: locals of the caller's frames, innermost first, then globals of user modules.
+
+    First those that the user wrote, then those of libraries that are running (a test runner, a notebook).
+    """
+    own: list[tuple[Any, Hop]] = []
+    foreign: list[tuple[Any, Hop]] = []
     seen_globals: set[int] = set()
     first = True
     while frame is not None:
+        code = frame.f_code
         if not is_machinery(frame.f_globals):
-            code = frame.f_code
+            roots = foreign if is_library(code.co_filename) else own
             if code.co_flags & 0x1:
+                where = f"{file_of(code)}:{frame.f_lineno}"
                 for name, value in locals_of(frame):
-                    if first and name == passed:
-                        continue
-                    hop = Hop(_shown(value), f"local '{name}' of {code.co_name}", "", f"{file_of(code)}:{frame.f_lineno}")
-                    roots.append((value, hop))
+                    if not (first and name == passed):
+                        roots.append(
+                            (value, Hop(_shown(value), f"local '{name}' of {code.co_name}", "", where))
+                        )
             elif id(frame.f_globals) not in seen_globals:
                 seen_globals.add(id(frame.f_globals))
                 roots += _globals(frame.f_globals, passed if first else None)
@@ -182,74 +218,94 @@ def _roots(frame: types.FrameType | None, passed: str | None) -> list[tuple[Any,
     for module in user_modules():
         if id(vars(module)) not in seen_globals:
             seen_globals.add(id(vars(module)))
-            roots += _globals(vars(module), None)
-    return roots
+            own += _globals(vars(module), None)
+    return own, foreign
 
 
 def _globals(variables: dict[str, Any], passed: str | None) -> list[tuple[Any, Hop]]:
     module = variables.get("__name__", "")
+    of = "" if module == "__main__" else f" of {module}"
     return [
-        (value, Hop(_shown(value), f"global '{name}'" + ("" if module == "__main__" else f" of {module}")))
+        (value, Hop(_shown(value), f"global '{name}'{of}"))
         for name, value in list(variables.items())
         if name != passed and not isinstance(value, types.ModuleType) and not name.startswith("__")
     ]
 
 
 def _search(target: Any, frame: types.FrameType | None, passed: str | None) -> Chain | None:
-    """Breadth first from the names to the owning array `target`: the first hit is a shortest chain."""
-    queue: deque[tuple[Any, int]] = deque()
-    steps: list[tuple[int, Hop]] = []  # the hop that led here, and the step before it
-    seen: set[int] = {id(queue), id(steps)}
-    keep: list[Any] = []  # ids in `seen` stay valid while what they name lives; gone on return
-    hits: list[int] = []
-    for value, hop in _roots(frame, passed):
-        steps.append((-1, hop))
-        if id(value) not in seen:
-            seen.add(id(value))
-            keep.append(value)
-            queue.append((value, len(steps) - 1))
-    stopped = False
-    while queue:
-        holder, step = queue.popleft()
-        if isinstance(holder, np.ndarray) and owner(holder) is target:
-            hits.append(step)
-            continue
-        if len(keep) > SEARCH_LIMIT:
-            stopped = True
-            break
-        for link in links(holder):
-            held = link.held
-            if isinstance(held, np.ndarray) and owner(held) is target:
-                steps.append((step, _hop(link)))
-                hits.append(len(steps) - 1)
-            elif id(held) not in seen:
-                seen.add(id(held))
-                keep.append(held)
-                steps.append((step, _hop(link)))
-                queue.append((held, len(steps) - 1))
-    if not hits:
-        return Chain((), target.nbytes, stopped=True) if stopped else None
-    firsts = {_first(steps, hit) for hit in hits}
-    return Chain(_path(steps, hits[0]), target.nbytes, len(firsts) - 1, stopped)
+    """The chain to the owning array `target`: from the user's names, or else from those of libraries."""
+    own, foreign = _roots(frame, passed)
+    found = _Search(target, own).chain()
+    if (found is None or not found.hops) and foreign:
+        found = _Search(target, own + foreign).chain() or found
+    return found
 
 
-def _hop(link: Link) -> Hop:
-    return Hop(_shown(link.held), link.how, link.by, link.where)
+class _Search:
+    """Breadth first from names to one array: the first hit is a shortest chain."""
 
+    def __init__(self, target: Any, roots: list[tuple[Any, Hop]]) -> None:
+        self.target = target
+        self.stopped = False
+        #: For each object met: the first way to it, as (the object before, or None; the hop).
+        self.first: dict[int, tuple[int | None, Hop]] = {}
+        #: For each object met: all objects that hold it, and the names that do.
+        self.parents: dict[int, list[int]] = {}
+        self.names: dict[int, list[str]] = {}
+        self._met: list[Any] = []  # an id stands for one object only while that object lives
+        self._queue: deque[Any] = deque()
+        for value, hop in roots:
+            self.names.setdefault(id(value), []).append(hop.how)
+            self._meet(value, None, hop)
+        self._hits: list[int] = []
+        self._run()
 
-def _path(steps: list[tuple[int, Hop]], step: int) -> tuple[Hop, ...]:
-    hops = []
-    while step >= 0:
-        before, hop = steps[step]
-        hops.append(hop)
-        step = before
-    return tuple(reversed(hops))
+    def _meet(self, held: Any, holder: int | None, hop: Hop) -> None:
+        key = id(held)
+        if holder is not None:
+            self.parents.setdefault(key, []).append(holder)
+        if key not in self.first:
+            self.first[key] = holder, hop
+            self._met.append(held)
+            self._queue.append(held)
 
+    def _run(self) -> None:
+        while self._queue:
+            holder = self._queue.popleft()
+            if isinstance(holder, np.ndarray) and owner(holder) is self.target:
+                self._hits.append(id(holder))
+                continue
+            if len(self._met) > SEARCH_LIMIT:
+                self.stopped = True
+                return
+            key = id(holder)
+            for link in links(holder):
+                if not isinstance(link.held, INERT):
+                    self._meet(link.held, key, Hop(_shown(link.held), link.how, link.by, link.where))
 
-def _first(steps: list[tuple[int, Hop]], step: int) -> int:
-    while steps[step][0] >= 0:
-        step = steps[step][0]
-    return step
+    def chain(self) -> Chain | None:
+        """The shortest chain, or None where no name leads to the array."""
+        if not self._hits:
+            return Chain((), self.target.nbytes, stopped=True) if self.stopped else None
+        hops: list[Hop] = []
+        key: int | None = self._hits[0]
+        while key is not None:
+            key, hop = self.first[key]
+            hops.append(hop)
+        return Chain(tuple(reversed(hops)), self.target.nbytes, self._count_names() - 1, self.stopped)
+
+    def _count_names(self) -> int:
+        """How many names lead to the array, by whatever way."""
+        names: set[str] = set()
+        seen, stack = set(self._hits), list(self._hits)
+        while stack:
+            key = stack.pop()
+            names.update(self.names.get(key, ()))
+            for parent in self.parents.get(key, ()):
+                if parent not in seen:
+                    seen.add(parent)
+                    stack.append(parent)
+        return max(len(names), 1)
 
 
 def _shown(value: Any) -> str:

@@ -10,6 +10,7 @@ import linecache
 import re
 import sys
 import weakref
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -18,11 +19,12 @@ import numpy as np
 from .. import events
 from ..autograd.callsite import file_of, is_machinery
 from ..autograd.function import Function
-from ..autograd.node import AccumulateGrad, label_of
+from ..autograd.node import AccumulateGrad, first_number, label_of
 from ..autograd.saved import owner
 from ..autograd.tensor import Tensor
 from ..events import Event
 from .buffers import Buffer
+from . import holders
 from .holders import Chain, name_of, why_alive_array
 
 
@@ -106,6 +108,7 @@ class Trace:
         self._op = 0  # counts ops of forward and nodes of backward: the clock of drag
         self._phase: Any = ("the caller", None)
         self._outer: Any = None
+        self._first = first_number()
         self._running = False
         self._in_use: list[int] = []  # what the running rule was handed and has read
         self._names: dict[int, str] = {}
@@ -116,6 +119,8 @@ class Trace:
     def __enter__(self) -> "Trace":
         if self._running:
             raise RuntimeError("this trace is running already; make another with lm.lifetime.trace()")
+        holders.last_trace = weakref.ref(self)
+        self._first = first_number()  # labels stay what they are now
         self._outer = events.recorder
         events.recorder = self
         self._running = True
@@ -264,6 +269,15 @@ class Trace:
         self._marks.append((len(self._raw), "B", what))
         self._phase = ("engine after", what)
 
+    def adding(self, total: Any, grad: Any) -> None:
+        """The engine is about to add two contributions to one gradient: it reads both."""
+        if self._outer is not None:
+            self._outer.adding(total, grad)
+        for part in (total, grad):
+            array = _array(part)
+            if type(array) is np.ndarray:
+                self._touch(self._alloc(array, "grad", self._phase[1], None))
+
     def summed(self, node: Any, total: Any) -> None:
         """The engine made a gradient of its own: a sum of two, or one summed down or cast."""
         if self._outer is not None:
@@ -397,7 +411,7 @@ class Trace:
     @property
     def marks(self) -> list[tuple[int, str]]:
         """`(step, "F matmul#1")` for each op that finished, `(step, "B matmul#1")` for each node that ran."""
-        return [(step, text if what is None else f"{text} {_label(what)}") for step, text, what in self._marks]
+        return [(step, text if what is None else f"{text} {self._label(what)}") for step, text, what in self._marks]
 
     @property
     def events(self) -> list[Event]:
@@ -406,7 +420,7 @@ class Trace:
             Event(
                 step,
                 raw.kind,
-                _label(raw.node),
+                self._label(raw.node),
                 "" if raw.serial < 0 else self._name_of(raw.serial),
                 0 if raw.serial < 0 else self._lives[raw.serial].nbytes,
                 _where(raw.where),
@@ -427,7 +441,7 @@ class Trace:
     def _buffer(self, serial: int) -> Buffer:
         life = self._lives[serial]
         drag = 0
-        if not life.existed and not life.is_grad:
+        if not life.existed and not life.is_grad and not life.untracked:
             until = life.death_op if life.death is not None else self._op
             drag = life.nbytes * max(0, until - life.last_op)
         return Buffer(
@@ -438,13 +452,13 @@ class Trace:
             foreign=life.foreign,
             untracked=life.untracked,
             where=_where(life.where),
-            saved_by=tuple(f"{_label(what)} {slot}" for what, slot in life.saved_by),
+            saved_by=tuple(f"{self._label(what)} {slot}" for what, slot in life.saved_by),
             saved=life.saved,
             last_use=life.last_use,
             last_forward_use=life.forward_use,
             released=life.released,
             freed=life.death,
-            freed_by="" if life.death is None else _phase_text(life.freed_by),
+            freed_by="" if life.death is None else self._phase_text(life.freed_by),
             drag=drag,
             is_grad=life.is_grad,
             verdict="refcount" if life.death is not None else "",
@@ -465,10 +479,22 @@ class Trace:
         if name[0] == "grad of leaf":
             return f"grad of {self._name_of(name[1])}"
         if name[0] in ("grad of", "made by", "kept by"):
-            return f"{name[0]} {_label(name[1])}" + (f".{name[2]}" if name[2] else "")
+            return f"{name[0]} {self._label(name[1])}" + (f".{name[2]}" if name[2] else "")
         if name[1] is None:
             return f"{name[0]} {_where(life.where)}".strip()
-        return _label(name) + (f".{life.output}" if life.output else "")
+        return self._label(name) + (f".{life.output}" if life.output else "")
+
+    def _label(self, what: Any) -> str:
+        if what is None:
+            return ""
+        if isinstance(what, str):
+            return what
+        kind, number = what
+        return str(kind) if number is None else label_of(kind, number, self._first)
+
+    def _phase_text(self, phase: Any) -> str:
+        when, what = phase
+        return f"{when} {self._label(what)}".strip()
 
     def live_bytes(self) -> int:
         """Bytes that tensors own now beyond what they owned when the trace began.
@@ -490,6 +516,10 @@ class Trace:
         return sum(
             life.nbytes for life in self._lives if life.untracked and life.death is None and not life.foreign
         )
+
+    def arrays(self) -> dict[str, Callable[[], Any]]:
+        """For each buffer name, a weak reference to its memory; of equal names the latest counts."""
+        return {self._name_of(n): ref or _gone for n, ref in enumerate(self._refs)}
 
     def curve(self) -> list[int]:
         """`live_bytes()` after each event."""
@@ -590,6 +620,10 @@ def trace(check_writes: bool = False) -> Trace:
     return Trace(check_writes=check_writes)
 
 
+def _gone() -> None:
+    """What a weak reference to a dead array gives."""
+
+
 def _site() -> tuple[CodeType, int] | None:
     """The line of the user's program that asked for this."""
     frame: FrameType | None = sys._getframe(2)
@@ -609,20 +643,6 @@ def _assigned(site: tuple[CodeType, int] | None) -> str:
     line = linecache.getline(site[0].co_filename, site[1])
     found = re.match(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=[^=]", line)
     return found.group(1) if found else ""
-
-
-def _label(what: Any) -> str:
-    if what is None:
-        return ""
-    if isinstance(what, str):
-        return what
-    kind, number = what
-    return str(kind) if number is None else label_of(kind, number)
-
-
-def _phase_text(phase: Any) -> str:
-    when, what = phase
-    return f"{when} {_label(what)}".strip()
 
 
 def _array(g: Any) -> Any:
