@@ -102,8 +102,9 @@ def run(folder: Path) -> None:
     lm.reset_names()
     with lm.lifetime.trace() as trace:
         _step(network, pixels[batch], labels[batch]).backward()
-    _clear(parameters)
     trace.title = "One training step"
+    trace.survivors()
+    _clear(parameters)
     timeline = lm.draw.timeline(trace)
     print(timeline)
     _save(timeline, folder, "timeline")
@@ -113,9 +114,9 @@ def run(folder: Path) -> None:
     lm.reset_names()
     with lm.lifetime.trace() as leaking:
         _step(network, pixels[batch], labels[batch]).backward()
-    _clear(parameters)
     leaking.title = "The same step, with an activation that captures"
     held = [buffer for buffer in leaking.survivors() if buffer.verdict == "outside"]
+    _clear(parameters)
     timeline = lm.draw.timeline(leaking)
     print(timeline)
     _save(timeline, folder, "leak")

@@ -51,15 +51,16 @@ class _Life:
 
     __slots__ = (
         "born",
+        "born_op",
         "death",
         "death_op",
         "existed",
         "foreign",
+        "forward_op",
         "forward_use",
         "freed_by",
         "is_grad",
         "last_op",
-        "last_unpack",
         "last_use",
         "name",
         "nbytes",
@@ -67,6 +68,7 @@ class _Life:
         "released",
         "saved",
         "saved_by",
+        "unpack_op",
         "untracked",
         "where",
     )
@@ -81,9 +83,10 @@ class _Life:
         self.saved: int | None = None
         self.saved_by: list[tuple[Any, str]] = []
         self.last_use: int | None = None
-        self.last_unpack: int | None = None
+        self.forward_op: int | None = None
+        self.unpack_op: int | None = None
         self.forward_use: int | None = None
-        self.last_op = 0
+        self.last_op = self.born_op = 0
         self.released: int | None = None
         self.death: int | None = None
         self.death_op = 0
@@ -106,6 +109,7 @@ class Trace:
         self._by_id: dict[int, int] = {}
         self._saved_serials: dict[int, list[int]] = {}
         self._op = 0  # counts ops of forward and nodes of backward: the clock of drag
+        self._op_starts = [0]  # the first step of each
         self._phase: Any = ("the caller", None)
         self._outer: Any = None
         self._first = first_number()
@@ -156,6 +160,7 @@ class Trace:
             self._outer.applied(node, function, args, outputs)
         where = _site()
         self._op += 1
+        self._op_starts.append(len(self._raw))
         what = (function._kind, None if node is None else node.sequence_nr)
         # What was there before is met before what the op made: a view of an argument is no new buffer.
         inputs = []
@@ -228,7 +233,7 @@ class Trace:
             if slot is not None and hasattr(slot, "_data"):
                 serial = self._serial_of(slot._data, None)
                 self._touch(serial)
-                self._lives[serial].last_unpack = len(self._raw)
+                self._lives[serial].unpack_op = self._op
                 self._in_use.append(serial)
                 self._raw.append(_Raw("unpack", what, serial, None))
 
@@ -237,6 +242,7 @@ class Trace:
         if self._outer is not None:
             self._outer.running(node, grads)
         self._op += 1
+        self._op_starts.append(len(self._raw))
         what = (node.function._kind, node.sequence_nr)
         if self.boundary is None:
             self.boundary = len(self._raw)
@@ -262,8 +268,6 @@ class Trace:
         for serial in self._in_use:
             life = self._lives[serial]
             life.last_use = len(self._raw)
-            if life.last_unpack is not None:
-                life.last_unpack = len(self._raw)
         self._in_use.clear()
         self._raw.append(_Raw("run", what, -1, None))
         self._marks.append((len(self._raw), "B", what))
@@ -361,7 +365,7 @@ class Trace:
         serial = len(self._lives)
         life = _Life(name, array.nbytes or 1, born, where)
         life.foreign = not array.flags.owndata
-        life.last_op = self._op
+        life.last_op = life.born_op = self._op
         self._lives.append(life)
         ref = _Ref(array, self._died)
         ref.serial, ref.key = serial, id(array)
@@ -385,6 +389,7 @@ class Trace:
         self._touch(serial)
         if self.boundary is None:
             self._lives[serial].forward_use = len(self._raw)
+            self._lives[serial].forward_op = self._op
         self._raw.append(_Raw("use", what, serial, where))
 
     def _touch(self, serial: int) -> None:
@@ -526,7 +531,7 @@ class Trace:
         return self._curve(lambda life: life.death)
 
     def needed(self, by: str = "program") -> list[int]:
-        """The least that would do, after each event: every buffer freed at its last use.
+        """The least that would do, after each event: every buffer freed when the op that used it last is over.
 
         `by="program"`: every use that this run made of it. `by="algorithm"`: what forward read, what a
         node had saved and its rule read, and gradients; a value that backward reached in another way (a
@@ -539,10 +544,11 @@ class Trace:
         def death(life: _Life) -> int | None:
             if life.is_grad or life.existed:
                 return life.death
-            uses = [life.born, life.last_use]
+            op = life.last_op
             if by == "algorithm" and self.boundary is not None and life.born < self.boundary:
-                uses = [life.born, life.forward_use, life.last_unpack]
-            return max(use for use in uses if use is not None) + 1
+                op = max(o for o in (life.born_op, life.forward_op, life.unpack_op) if o is not None)
+            over = self._op_starts[op + 1] if op + 1 < len(self._op_starts) else len(self._raw)
+            return over if life.death is None else min(over, life.death)
 
         return self._curve(death)
 
