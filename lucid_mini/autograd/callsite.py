@@ -23,6 +23,15 @@ def call_site(depth: int = 1) -> str:
     return "" if frame is None else f"{file_of(frame.f_code)}:{frame.f_lineno}"
 
 
+def outer_level() -> int:
+    """The `stacklevel` with which a warning of the calling function points at the user's program."""
+    level = 1
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_machinery(frame.f_globals):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def file_of(code: CodeType) -> str:
     """The file of `code` by its last name; a notebook's cell, whose file has a process id in it, as `In[3]`."""
     path = code.co_filename

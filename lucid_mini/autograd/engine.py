@@ -1,17 +1,19 @@
 """The engine: one loop for `backward`, `grad` and `steps`, first order and higher.
 
-`traverse` takes, from the nodes reached, the one with the highest sequence number. All its consumers
-were made later, so they have run, and its gradient is complete: no counting pass, no recursion.
+`traverse` takes, from the nodes reached, the one with the highest sequence number. All its
+consumers were made later, so they have run, and its gradient is complete: no counting pass, no
+recursion.
 
 In a first-order pass gradients are arrays, and become tensors only for a rule that wants tensors.
 Under `create_graph` they are tensors everywhere, and recording is on.
 
-The lines that exist for memory: a gradient is *popped* from `pending` (kept there, every gradient of
-the pass would live to its end), `grad` and `grads` are dropped before the next node runs, and a node
-lets go of what it saved as soon as it has run.
+The lines that exist for memory: a gradient is *popped* from `pending` (kept there, every gradient
+of the pass would live to its end), `grad` and `grads` are dropped before the next node runs, and a
+node lets go of what it saved as soon as it has run.
 """
 
 import sys
+import warnings
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, NoReturn
@@ -19,20 +21,17 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from .. import events
-from ..errors import (
-    GradientCountError,
-    GradientShapeError,
-    GraphFreedError,
-)
+from ..errors import GraphFreedError, LeakWarning
 from . import saved
-from .ctx import ARRAYS, IDLE, _a, _set_phase, _set_saved
+from .callsite import outer_level
+from .ctx import ARRAYS, IDLE, _set_phase, _set_saved, better_missing
+from .hook_calls import run_leaf_hooks, run_posthooks, run_prehooks, run_tensor_hooks
 from .mode import mode
-from .node import AccumulateGrad, Meta, next_pass
-from .saved import FROZEN_GRADIENT, Array, Freed
-from .shapes import broadcasts_to, stretched_axes, sum_to
+from .node import NOT_A_TENSOR as NOT_A_TENSOR
+from .node import AccumulateGrad, next_pass
+from .rules import as_tuple, call_rule, fit, refuse_gradient
+from .saved import Array, Freed
 
-#: Stands in `_next_nodes` for an argument that is no tensor; a tensor that needs no gradient is None.
-NOT_A_TENSOR = 0
 #: From this many elements on, adding in place is faster than into a new array.
 IN_PLACE_FROM = 1024
 
@@ -40,9 +39,9 @@ IN_PLACE_FROM = 1024
 class Step(NamedTuple):
     """What one node did: `steps()` yields one per node executed.
 
-    `grads_in`: gradients of its outputs; `grads_out`: of its arguments. `ready`: labels of the nodes
-    that have a gradient and wait, in the order they will run. `counts`: for each of them, how many
-    consumers have yet to deliver. `released`: bytes of saved data let go of.
+    `grads_in`: gradients of its outputs; `grads_out`: of its arguments. `ready`: labels of the
+    nodes that have a gradient and wait, in the order they will run. `counts`: for each of them, how
+    many consumers have yet to deliver. `released`: bytes of saved data let go of.
     """
 
     node: Any
@@ -54,13 +53,16 @@ class Step(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The gradients a caller asked for by name: `found` is filled in, by (node, output number).
+    """The gradients a caller asked for: `found` is filled in, by (node, output number).
 
-    `path` holds the nodes from which one of them can be reached: only those run.
+    `path` holds the nodes from which one of them can be reached: only those run. `reach` holds the
+    targets too: only those are delivered to. `accumulate`: a leaf gets its gradient into `.grad`.
     """
 
     found: dict[tuple[Any, int], Any]
     path: set[Any]
+    reach: set[Any]
+    accumulate: bool
 
 
 def traverse(
@@ -71,14 +73,16 @@ def traverse(
     wanted: Wanted | None = None,
     watch: bool = False,
 ) -> Iterator[Step]:
-    """Send the gradient of each root `(node, output_nr, gradient)` down to the leaves, or to `wanted`.
+    """Send the gradient of each root `(node, output_nr, gradient)` to the leaves, or to `wanted`.
 
     A generator: with `watch` it yields a Step per node, without it runs through to the end.
-    Shape: a gradient has the shape of the output it belongs to.   Keeps: one gradient per live edge,
-    dropped on use.
-    Raises: GraphFreedError, GradientCountError, GradientShapeError, VersionMismatchError, TypeError.
+    Shape: a gradient has the shape of the output it belongs to.   Keeps: one gradient per live
+    edge, dropped on use.
+    Raises: GraphFreedError, GradientCountError, GradientShapeError, VersionMismatchError,
+    TypeError.
     """
     pending: dict[Any, Any] = {}
+    kept: dict[tuple[Any, int], Any] = {}
     heap: list[tuple[int, Any]] = []
     starts = [node for node, _, _ in roots]
     for root, output_nr, grad in roots:
@@ -86,17 +90,15 @@ def traverse(
     roots.clear()
     freed, nothing = next_pass()
     kind = type(saved.wrap(np.empty(0))) if create else np.ndarray
-    node = root = grad = None
+    node = root = grad = grads = g = step_in = written = None
     found_mode, mode.recording = mode.recording, create
     try:
         while heap:
             node = heappop(heap)[1]
             grad = pending.pop(node)
-            if node._hooks is not None:
-                grad = _before(node, grad, create)
-            if wanted is not None:
-                _collect(wanted, node, grad)
-                if node not in wanted.path:
+            if node._hooks is not None or wanted is not None:
+                grad = _arrive(node, grad, wanted, kept, create)
+                if grad is None:
                     continue
             if node._released is not None:
                 _refuse_released(node)
@@ -105,7 +107,7 @@ def traverse(
                 recorder.running(node, grad)
 
             if create or not node.function.arrays or node._outputs is not None:
-                grads = _call(node, grad, create)
+                grads = call_rule(node, grad, create)
             else:
                 _set_phase(node._ctx, ARRAYS)
                 grads = node.function.backward(node._ctx, grad)
@@ -116,42 +118,37 @@ def traverse(
             if type(grads) is kind:
                 grads = (grads,)
             if type(grads) is not tuple or len(grads) != len(nodes):
-                grads = _as_tuple(grads, node)
+                grads = as_tuple(grads, node)
             if recorder is not None:
                 recorder.ran(node, grads)
-            if node._hooks is not None:
-                grads = _after(node, grad, grads, create)
+            if node._hooks is not None and node._hooks.post:
+                grads = run_posthooks(node, grads, grad, create)
             if watch:
                 step_in, held = grad, saved.held_bytes(node._ctx._saved)
             grad = None
             if not retain:
-                node._released = freed
-                _set_saved(node._ctx, nothing if node._ctx._saved is None else freed)
                 if recorder is not None:
                     recorder.released(node)
+                node._released = freed
+                _set_saved(node._ctx, nothing if node._ctx._saved is None else freed)
 
             for index, g in enumerate(grads):
                 upstream = nodes[index]
                 if g is None or not upstream:
                     if g is not None and upstream is NOT_A_TENSOR:
-                        _refuse_gradient(node, index)
+                        refuse_gradient(node, index)
                     continue
-                if (
-                    wanted is not None
-                    and upstream not in wanted.path
-                    and not _is_wanted(wanted, upstream)
-                ):
+                if wanted is not None and upstream not in wanted.reach:
                     continue
                 if (
                     type(g) is not kind
                     or g.shape != upstream.shape
                     or g.dtype is not upstream.dtype
                 ):
-                    g = _fit(g, node, index, create)
+                    g = fit(g, node, index, create)  # noqa: PLW2901
                 if upstream._outputs is not None:
-                    _deliver(
-                        pending, heap, upstream, node._next_nrs[index] if node._next_nrs else 0, g
-                    )
+                    nr = node._next_nrs[index] if node._next_nrs else 0
+                    _deliver(pending, heap, upstream, nr, g)
                 elif upstream in pending:
                     _add(pending, upstream, g)
                 else:
@@ -161,160 +158,66 @@ def traverse(
             g = None
 
             if watch:
+                step = _step(node, step_in, grads, heap, 0 if retain else held)
+                step_in = grads = None
                 mode.recording = found_mode
-                yield _step(node, step_in, grads, heap, 0 if retain else held)
-                found_mode, mode.recording = mode.recording, create
-                step_in = None
+                try:
+                    yield step
+                finally:
+                    found_mode, mode.recording = mode.recording, create
             grads = None
-        _finish(pending, wanted, create)
+        node = None
+        written = _finish(pending, kept, wanted, create)
+        _announce(written, create)
     except BaseException as error:
-        _explain(error, node, starts, freed, nothing)
+        # The traceback keeps this frame for as long as the error lives: nothing may stay in it.
+        pending.clear()
+        kept.clear()
+        heap.clear()
+        grad = grads = g = step_in = None
+        _explain(error, node, starts, freed, nothing, written is not None)
         raise
     finally:
         mode.recording = found_mode
         # A failed rule may have left its ctx in the middle of a call.
-        if node is not None and node.sequence_nr:
+        if node is not None:
             _set_phase(node._ctx, IDLE)
-
-
-# -- calling a rule -------------------------------------------------------------------------------
-
-
-def _call(node: Any, grad: Any, create: bool) -> Any:
-    """Run the rule of `node` on tensors, or on arrays where it has several outputs and takes arrays."""
-    ctx, function = node._ctx, node.function
-    arrays = function.arrays and not create
-    if node._outputs is None:
-        grads_in = [grad]
-    else:
-        materialize = ctx._marks is None or ctx._marks.materialize
-        grads_in = [
-            _zeros(meta, create) if given is None and meta is not None and materialize else given
-            for given, meta in zip(grad, node._outputs, strict=True)
-        ]
-    if arrays:
-        _set_phase(ctx, ARRAYS)
-        return function.backward(ctx, *grads_in)
-    _set_phase(ctx, node)
-    if create:
-        before = [None if g is None else g._memory for g in grads_in]
-    else:
-        grads_in = [None if g is None else saved.wrap(g) for g in grads_in]
-    for g in grads_in:
-        if g is not None:
-            g._memory = FROZEN_GRADIENT
-    try:
-        grads = function.backward(ctx, *grads_in)
-    finally:
-        if create:
-            for g, memory in zip(grads_in, before, strict=True):
-                if g is not None:
-                    g._memory = memory
-    _set_phase(ctx, IDLE)
-    return grads
-
-
-def _zeros(meta: Meta, create: bool) -> Any:
-    zeros = np.zeros(meta.shape, meta.dtype)
-    return saved.wrap(zeros) if create else zeros
-
-
-def _as_tuple(grads: Any, node: Any) -> tuple[Any, ...]:
-    """What a rule returned, as one gradient per argument of forward.
-
-    Raises: GradientCountError with forward's parameter names beside what was returned.
-    """
-    wanted = len(node._next_nodes)
-    if isinstance(grads, dict):
-        return _by_name(grads, node)
-    given = tuple(grads) if isinstance(grads, tuple | list) else (grads,)
-    if len(given) > wanted and all(g is None for g in given[wanted:]):
-        given = given[:wanted]
-    if len(given) != wanted:
-        names = node.function.argument_names(wanted)
-        raise GradientCountError(
-            f"{node.function.__name__}.backward returned {_count(len(given), 'gradient')}, but forward was "
-            f"called with {_count(wanted, 'argument')} ({', '.join(names)}). Return one gradient for each "
-            f"argument, in that order, and None where there is none."
-        )
-    return given
-
-
-def _by_name(grads: dict[Any, Any], node: Any) -> tuple[Any, ...]:
-    import warnings
-
-    names = node.function.argument_names(len(node._next_nodes))
-    unknown = [str(key) for key in grads if key not in names]
-    if unknown:
-        raise GradientCountError(
-            f"{node.function.__name__}.backward returned a gradient for {', '.join(unknown)}, which is no "
-            f"argument of forward. Valid names: {', '.join(names)}."
-        )
-    for name, upstream in zip(names, node._next_nodes, strict=True):
-        if upstream and name not in grads:
-            warnings.warn(
-                f"{node.function.__name__}.backward returned no gradient for '{name}', which needs one; it is "
-                f"taken as None. Return '{name}': None if that is meant.",
-                stacklevel=2,
-            )
-    return tuple(grads.get(name) for name in names)
-
-
-def _fit(g: Any, node: Any, index: int, create: bool) -> Any:
-    """The gradient `g` of argument `index`, as the pass wants it: type, shape and dtype of its tensor.
-
-    A Function that says `broadcasts = True` leaves the sum over broadcast axes to this place.
-    Raises: TypeError for what is no tensor (a rule on arrays: no array), GradientShapeError.
-    """
-    upstream = node._next_nodes[index]
-    if upstream._outputs is None:
-        shape, dtype = upstream.shape, upstream.dtype
-    else:
-        shape, dtype = upstream._outputs[node._next_nrs[index] if node._next_nrs else 0]
-    arrays = node.function.arrays and not create
-    name = node.function.argument_names(len(node._next_nodes))[index]
-    if arrays:
-        if isinstance(g, np.generic):
-            g = np.asarray(g)  # NumPy's reductions and 0-d arithmetic give scalars
-        good = type(g) is np.ndarray
-    else:
-        good = hasattr(g, "_memory")
-    if not good:
-        raise TypeError(
-            f"{node.function.__name__}.backward returned {_a(type(g).__name__)} as the gradient of '{name}'; "
-            f"it must be {'an array' if arrays else 'a tensor'} of shape {shape} or None."
-        )
-    if not create and not arrays:
-        g = g._data
-    if g.shape != shape:
-        if not node.function.broadcasts or not broadcasts_to(shape, g.shape):
-            _refuse_shape(node, name, g.shape, shape)
-        g = sum_to(g, shape)
-    if g.dtype is not dtype:
-        g = g.to(dtype) if create else g.astype(dtype)
-    return g
-
-
-def _refuse_shape(node: Any, name: str, got: tuple[int, ...], shape: tuple[int, ...]) -> NoReturn:
-    hint = ""
-    if broadcasts_to(shape, got):
-        hint = f" Forward broadcast it; sum the gradient over axis {stretched_axes(shape, got)}."
-    raise GradientShapeError(
-        f"{node.function.__name__}.backward returned a gradient of shape {got} for '{name}', which has shape "
-        f"{shape}.{hint}"
-    )
-
-
-def _refuse_gradient(node: Any, index: int) -> NoReturn:
-    name = node.function.argument_names(len(node._next_nodes))[index]
-    raise GradientCountError(
-        f"{node.function.__name__}.backward returned a gradient for '{name}', which is not a tensor. Return "
-        f"None for it."
-    )
 
 
 def _refuse_released(node: Any) -> NoReturn:
     raise GraphFreedError(f"{node.label} {node._released.text}")
+
+
+def _arrive(
+    node: Any, grad: Any, wanted: Wanted | None, kept: dict[tuple[Any, int], Any], create: bool
+) -> Any:
+    """What is done with the complete gradient of `node` before it runs, in this order.
+
+    Tensor hooks; then `retain_grad` and the caller's request take what the hooks have made of it;
+    then prehooks. None where the pass need not run the node.
+    """
+    hooks = node._hooks
+    if hooks is not None:
+        grad = run_tensor_hooks(node, grad, create)
+        if hooks.retain and (wanted is None or wanted.accumulate):
+            grads = (grad,) if node._outputs is None else grad
+            for output_nr, reference in hooks.retain.items():
+                if grads[output_nr] is not None and reference() is not None:
+                    kept[node, output_nr] = grads[output_nr]
+    if wanted is not None:
+        _collect(wanted, node, grad)
+        if node not in wanted.path:
+            return None
+    if hooks is not None and hooks.pre and node._released is None:
+        grad = run_prehooks(node, grad, create)
+    return grad
+
+
+def _collect(wanted: Wanted, node: Any, grad: Any) -> None:
+    """Keep the gradient of an output of `node` if it was asked for."""
+    for output_nr, g in enumerate((grad,) if node._outputs is None else grad):
+        if (node, output_nr) in wanted.found:
+            wanted.found[node, output_nr] = g
 
 
 # -- gradients on their way -----------------------------------------------------------------------
@@ -340,11 +243,13 @@ def _deliver(
 
 
 def _add(where: Any, key: Any, grad: Any) -> None:
-    """Add `grad` to the gradient `where[key]`: in place if that array is large and nobody else has it.
+    """Add `grad` to the gradient `where[key]`: in place if it is large and nobody else has it.
 
     Three references mean: `where`, the name `total` here, and the argument of getrefcount.
     """
     total = where[key]
+    if events.recorder is not None:
+        events.recorder.adding(total, grad)
     if type(total) is not np.ndarray:
         where[key] = total + grad
     elif total.size >= IN_PLACE_FROM and sys.getrefcount(total) == 3 and _is_whole(total):
@@ -359,40 +264,6 @@ def _add(where: Any, key: Any, grad: Any) -> None:
 def _is_whole(array: Array) -> bool:
     """Whether `array` owns its memory and may be written."""
     return array.base is None and bool(array.flags.writeable)
-
-
-def _finish(pending: dict[Any, Any], wanted: Wanted | None, create: bool) -> None:
-    """Give the leaves their gradients: all hooks first, then all writes, then the hooks that follow."""
-    if wanted is not None:
-        for accumulate in list(pending):
-            grad = pending.pop(accumulate)
-            if accumulate._hooks is not None:
-                grad = _before(accumulate, grad, create)
-            _collect(wanted, accumulate, grad)
-        return
-    ready: dict[Any, Any] = {}
-    for accumulate in list(pending):
-        leaf = accumulate._leaf()
-        if leaf is None or leaf._node is None:
-            del pending[accumulate]  # the leaf is gone, or no longer wants a gradient
-        elif accumulate._hooks is not None:
-            pending[accumulate] = _before(accumulate, pending[accumulate], create)
-    for accumulate in list(pending):
-        leaf = accumulate._leaf()
-        if leaf is not None:
-            ready[accumulate] = grown(leaf._grad, own(pending, accumulate))
-    for accumulate, total in ready.items():
-        leaf = accumulate._leaf()
-        if leaf is not None:
-            leaf._grad = total
-            if events.recorder is not None:
-                events.recorder.accumulated(leaf, total)
-    for accumulate in ready:
-        hooks = accumulate._hooks
-        leaf = accumulate._leaf()
-        if hooks is not None and leaf is not None:
-            for hook in list(hooks.post.values()):
-                hook(leaf)
 
 
 def own(pending: dict[Any, Any], key: Any) -> Any:
@@ -420,154 +291,150 @@ def grown(before: Any, grad: Any) -> Any:
     return saved.wrap(np.asarray(before._data + grad._data))
 
 
-# -- hooks, requests, steps -----------------------------------------------------------------------
+# -- the end of a pass ----------------------------------------------------------------------------
 
 
-def _before(node: Any, grad: Any, create: bool) -> Any:
-    """Run the tensor hooks on complete gradients, then keep what `retain_grad` asked for, then prehooks."""
-    hooks = node._hooks
-    grads = [grad] if node._outputs is None else grad
-    for output_nr, registered in hooks.tensor_hooks.items():
-        if grads[output_nr] is not None:
-            for hook in list(registered.values()):
-                grads[output_nr] = _run_hook(hook, grads[output_nr], create)
-    for output_nr, reference in hooks.retain.items():
-        tensor = reference()
-        if tensor is not None and grads[output_nr] is not None:
-            g = grads[output_nr]
-            tensor._grad = grown(tensor._grad, g if create else saved.wrap(g.copy()))
-    return grads[0] if node._outputs is None else grads
+def _finish(
+    pending: dict[Any, Any],
+    kept: dict[tuple[Any, int], Any],
+    wanted: Wanted | None,
+    create: bool,
+) -> list[tuple[Any, Any, Any]]:
+    """Give all leaves their gradients, or none: hooks first, which may raise, then the writes.
 
-
-def _run_hook(hook: Any, grad: Any, create: bool) -> Any:
-    """What `hook` makes of `grad`.
-
-    Raises: TypeError for a result that is neither a tensor nor None, GradientShapeError.
+    Returns, for each leaf written that has hooks to come: its AccumulateGrad, itself, and the
+    gradient.
     """
-    given = grad if create else saved.wrap(grad)
-    memory, given._memory = given._memory, FROZEN_GRADIENT
-    found, mode.recording = mode.recording, create
-    try:
-        result = hook(given)
-    finally:
-        given._memory = memory
-        mode.recording = found
-    if events.recorder is not None:
-        events.recorder.hooked(hook)
-    if result is None or result is given:
-        return grad
-    name = getattr(hook, "__qualname__", type(hook).__name__)
-    if not hasattr(result, "_memory"):
-        raise TypeError(
-            f"hook {name} returned {_a(type(result).__name__)}; it must return a tensor, which replaces the "
-            f"gradient, or None, which keeps it."
+    writes = wanted is None or wanted.accumulate
+    for accumulate in list(pending):
+        leaf = accumulate._leaf()
+        if writes and (leaf is None or leaf._node is None):
+            del pending[accumulate]  # the leaf is gone, or no longer wants a gradient
+        elif accumulate._hooks is not None:
+            grad = run_tensor_hooks(accumulate, pending[accumulate], create)
+            pending[accumulate] = run_prehooks(accumulate, grad, create) if writes else grad
+    if wanted is not None and not writes:
+        for accumulate in list(pending):
+            _collect(wanted, accumulate, pending.pop(accumulate))
+        return []
+
+    written = []
+    for accumulate in list(pending):
+        leaf = accumulate._leaf()
+        if leaf is None:
+            continue
+        hooks = accumulate._hooks
+        if hooks is not None and (hooks.accumulated or hooks.post):
+            written.append((accumulate, leaf, pending[accumulate] if hooks.post else None))
+        leaf._grad = grown(leaf._grad, own(pending, accumulate))
+        if events.recorder is not None:
+            events.recorder.accumulated(leaf, leaf._grad)
+        if leaf._grad._node is not None:
+            written.append((None, leaf, None))
+    for node, output_nr in list(kept):
+        tensor = node._hooks.retain[output_nr]()
+        if tensor is not None:
+            tensor._grad = grown(tensor._grad, own(kept, (node, output_nr)))
+    return written
+
+
+def _announce(written: list[tuple[Any, Any, Any]], create: bool) -> None:
+    """Run the hooks that follow the writes, and warn of a `.grad` that holds its own graph."""
+    cycle = None
+    for accumulate, leaf, grad in written:
+        if accumulate is None:
+            cycle = cycle or leaf
+        else:
+            run_leaf_hooks(accumulate, leaf, grad, create)
+    if cycle is not None:
+        warnings.warn(
+            "backward(create_graph=True) put a gradient with a history into the .grad of a leaf "
+            f"of shape {cycle.shape}. Leaf -> .grad -> {cycle._grad._node.label} -> what it saved "
+            "-> leaf is a cycle, and only the garbage collector frees it. Use lm.autograd.grad(), "
+            f"or set x.grad = None when you are done with it.",
+            LeakWarning,
+            stacklevel=outer_level(),
         )
-    if result.shape != given.shape:
-        raise GradientShapeError(
-            f"hook {name} returned a gradient of shape {result.shape} for one of shape {given.shape}."
-        )
-    if result.dtype is not given.dtype:
-        result = result.to(given.dtype)
-    return result if create else result._data
 
 
-def _after(node: Any, grad: Any, grads: tuple[Any, ...], create: bool) -> tuple[Any, ...]:
-    """Hooks of the node itself are run by `hooks.py`'s handles; none are registered here yet."""
-    return grads
+def _explain(
+    error: BaseException,
+    node: Any,
+    starts: list[Any],
+    freed: Freed,
+    nothing: Freed,
+    written: bool,
+) -> None:
+    """Add to `error` where it happened, what was released by then, and whether `.grad` changed."""
+    if written:
+        error.add_note("Raised in a hook that runs when every .grad has been written.")
+        return
+    where = "the leaves" if node is None else node.label
+    if isinstance(error, GeneratorExit):
+        where = f"the step after {where}"
+    if isinstance(error, AttributeError) and node is not None:
+        better_missing(error, node._ctx)
+    gone = [at.label for at in reachable(starts) if at._released is freed]
+    freed.text = nothing.text = (
+        f"belongs to a backward that failed at {where} after it had released this. Run forward "
+        "again."
+    )
+    names = ", ".join(gone[:8]) + (f" and {len(gone) - 8} more" if gone[8:] else "")
+    done = f"Already run, and released: {names}." if gone else "Nothing had been released."
+    error.add_note(f"Raised in backward at {where}. {done} No .grad was written.")
 
 
-def path_to(starts: list[Any], targets: dict[tuple[Any, int], Any]) -> Wanted:
-    """Which of the nodes reachable from `starts` lead to one of `targets`."""
-    goals = {node for node, _ in targets}
+# -- walking the graph ----------------------------------------------------------------------------
+
+
+def walk(starts: list[Any]) -> set[Any]:
+    """`starts` and everything upstream of them, leaves included."""
     reached, stack = set(starts), list(starts)
     while stack:
         for upstream in getattr(stack.pop(), "_next_nodes", ()):
             if upstream and upstream not in reached:
                 reached.add(upstream)
                 stack.append(upstream)
-    path: set[Any] = set()
-    for node in sorted(reached, key=lambda node: node.sequence_nr):
-        for upstream in getattr(node, "_next_nodes", ()):
-            if upstream and (upstream in path or upstream in goals):
-                path.add(node)
-                break
-    return Wanted(targets, path)
-
-
-def _is_wanted(wanted: Wanted, node: Any) -> bool:
-    return any(node is target for target, _ in wanted.found)
-
-
-def _collect(wanted: Wanted, node: Any, grad: Any) -> None:
-    """Keep the gradient of an output of `node` if it was asked for."""
-    grads = (grad,) if node._outputs is None else grad
-    for output_nr, g in enumerate(grads):
-        if (node, output_nr) in wanted.found:
-            wanted.found[node, output_nr] = g
-
-
-def _step(node: Any, grad: Any, grads: tuple[Any, ...], heap: list[Any], released: int) -> Step:
-    ready = [waiting for _, waiting in sorted(heap)]
-    consumers = {waiting.label: 0 for waiting in ready}
-    reached, stack = set(ready), list(ready)
-    while stack:
-        for upstream in getattr(stack.pop(), "_next_nodes", ()):
-            if upstream and upstream.sequence_nr:
-                if upstream.label in consumers:
-                    consumers[upstream.label] += 1
-                if upstream not in reached:
-                    reached.add(upstream)
-                    stack.append(upstream)
-    as_tensors = [
-        None if g is None else g if hasattr(g, "_memory") else saved.wrap(g.copy()) for g in grads
-    ]
-    grads_in = grad if isinstance(grad, list) else [grad]
-    return Step(
-        node,
-        tuple(g if g is None or hasattr(g, "_memory") else saved.wrap(g.copy()) for g in grads_in),
-        tuple(as_tensors),
-        tuple(waiting.label for waiting in ready),
-        consumers,
-        released,
-    )
-
-
-def _explain(
-    error: BaseException, node: Any, starts: list[Any], freed: Freed, nothing: Freed
-) -> None:
-    """Add to `error` where it happened and what the pass had released by then."""
-    if node is None:
-        return
-    gone = [
-        at for at in reachable(starts) if isinstance(at._released, Freed) and at._released is freed
-    ]
-    label = node.label
-    if isinstance(error, GeneratorExit):
-        label = f"the step after {label}"
-    freed.text = nothing.text = (
-        f"belongs to a backward that failed at {label} after it had released this. Run forward again."
-    )
-    if gone:
-        names = ", ".join(at.label for at in gone[:8]) + (
-            f" and {len(gone) - 8} more" if gone[8:] else ""
-        )
-        note = f"Raised in backward at {label}. Already run, and released: {names}. No .grad was written."
-    else:
-        note = f"Raised in backward at {label}. Nothing had been released. No .grad was written."
-    error.add_note(note)
+    return reached
 
 
 def reachable(starts: list[Any]) -> list[Any]:
     """The nodes upstream of `starts`, themselves included, leaves left out: latest first."""
-    reached, stack = set(starts), list(starts)
-    while stack:
-        for upstream in getattr(stack.pop(), "_next_nodes", ()):
-            if upstream and upstream not in reached:
-                reached.add(upstream)
-                stack.append(upstream)
-    nodes = [node for node in reached if not isinstance(node, AccumulateGrad)]
+    nodes = [node for node in walk(starts) if type(node) is not AccumulateGrad]
     return sorted(nodes, key=lambda node: -node.sequence_nr)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def path_to(starts: list[Any], targets: list[tuple[Any, int]], accumulate: bool = False) -> Wanted:
+    """Which of the nodes reachable from `starts` lead to one of `targets`."""
+    reach = {node for node, _ in targets}
+    path = set()
+    for node in reversed(reachable(starts)):
+        if any(upstream and upstream in reach for upstream in node._next_nodes):
+            path.add(node)
+            reach.add(node)
+    return Wanted(dict.fromkeys(targets), path, reach, accumulate)
+
+
+def _step(
+    node: Any, grad: Any, grads: tuple[Any, ...], heap: list[tuple[int, Any]], released: int
+) -> Step:
+    ready = [waiting for _, waiting in sorted(heap)]
+    counts = {waiting.label: 0 for waiting in ready}
+    for at in reachable(ready):
+        for upstream in at._next_nodes:
+            if upstream and upstream.sequence_nr and upstream.label in counts:
+                counts[upstream.label] += 1
+    grads_in = tuple(grad) if node._outputs is not None else (grad,)
+    return Step(
+        node,
+        tuple(map(_shown, grads_in)),
+        tuple(map(_shown, grads)),
+        tuple(counts),
+        counts,
+        released,
+    )
+
+
+def _shown(grad: Any) -> Any:
+    """A gradient as a tensor that whoever looks may keep and write."""
+    return grad if grad is None or hasattr(grad, "_memory") else saved.wrap(np.array(grad))

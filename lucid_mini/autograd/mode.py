@@ -18,6 +18,9 @@ class GradMode(threading.local):
 
     recording: bool = True
     inference: bool = False
+    #: The rules and hooks that run now, innermost first: (node, its gradients as tensors). What
+    #: they were given must not be written meanwhile; in-place ops look here, nothing else does.
+    running: tuple[tuple[Any, list[Any]], ...] = ()
 
 
 mode = GradMode()
@@ -26,7 +29,8 @@ mode = GradMode()
 class _ModeManager:
     """A context manager and decorator that may be re-used and nested in itself.
 
-    What it found on entry is kept per thread, on a stack: one object may stand in two `with` blocks at once.
+    What it found on entry is kept per thread, on a stack: one object may stand in two `with` blocks
+    at once.
     """
 
     _recording: bool
@@ -52,7 +56,7 @@ class _ModeManager:
         mode.recording, mode.inference = self._found.stack.pop()
 
     def __call__(self, function: F) -> F:
-        """Run `function` in this mode. In a generator the mode holds while its body runs, not between."""
+        """Run `function` in this mode. In a generator it holds while the body runs, not between."""
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
@@ -68,7 +72,7 @@ class _ModeManager:
         return run  # type: ignore[return-value]
 
     def _drive(self, generator: Any) -> Any:
-        """Pass values, exceptions and the end through `generator`, entering the mode for each step."""
+        """Pass values, exceptions and the end through `generator`, in the mode for each step."""
         try:
             with self:
                 item = next(generator)
@@ -143,14 +147,16 @@ class set_grad_enabled(_ModeManager):  # noqa: N801
         super().__init__()
         self._recording = bool(flag)
         self._before = mode.recording
-        mode.recording = self._recording
+        mode.recording = self._recording and not mode.inference
 
     def __enter__(self) -> None:
-        # The call has switched already; what the block gives back is what was there before the call.
+        # The call has switched already; what the block gives back is what was there before the
+        # call.
         mode.recording = self._before
         super().__enter__()
 
     def __call__(self, function: F) -> F:
+        """Run `function` in this mode: as a decorator the call is taken back."""
         mode.recording = self._before
         return super().__call__(function)
 

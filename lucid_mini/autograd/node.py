@@ -15,6 +15,10 @@ import numpy as np
 from .ctx import FunctionCtx
 from .saved import Freed
 
+#: Stands in `_next_nodes` for an argument that is no tensor; a tensor that needs no gradient is
+#: None.
+NOT_A_TENSOR = 0
+
 _sequence = itertools.count(1)
 _passes = itertools.count(1)
 _first = 0  # what `reset_names` counts from
@@ -25,7 +29,7 @@ def reset_names() -> None:
 
     Sequence numbers go on: they order the nodes.
     """
-    global _first, _passes
+    global _first, _passes  # noqa: PLW0603
     _first = next(_sequence)
     _passes = itertools.count(1)
 
@@ -35,13 +39,24 @@ def next_pass() -> tuple[Freed, Freed]:
     number = next(_passes)
     return (
         Freed(
-            f"was used by backward {number}, which released what it had saved. Pass retain_graph=True to the "
-            f"first backward to keep it."
+            f"was used by backward {number}, which released what it had saved. Pass "
+            f"retain_graph=True to the first backward to keep it."
         ),
         Freed(
-            f"has nothing to give back: nothing was ever saved, and backward {number} has released it."
+            f"has nothing to give back: nothing was ever saved, and backward {number} has released "
+            "it."
         ),
     )
+
+
+def label_of(kind: str, sequence_nr: int, first: int | None = None) -> str:
+    """`mul#17`: a kind, and a sequence number counted from `reset_names()` (or from `first`)."""
+    return f"{kind}#{sequence_nr - (_first if first is None else first)}"
+
+
+def first_number() -> int:
+    """What labels count from now: for whoever wants to write them later as they are now."""
+    return _first
 
 
 def next_sequence_nr() -> int:
@@ -61,7 +76,7 @@ class Edge(NamedTuple):
 
 
 class Meta(NamedTuple):
-    """Shape and dtype of one output: what its gradient must have. None for an output without one."""
+    """Shape and dtype of one output: what its gradient must have."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -70,9 +85,9 @@ class Meta(NamedTuple):
 class Node:
     """One recorded call of a Function.
 
-    One class serves all Functions: the interpreter reads a field of it in 5 ns where it would need 16
-    for a class per Function. The fields are flat (no Edge objects, no lists): what the collector has to look at per op is what
-    bends the curve on deep graphs.
+    One class serves all Functions: the interpreter reads a field of it in 5 ns where it would need
+    16 for a class per Function. The fields are flat (no Edge objects, no lists): what the collector
+    has to look at per op is what bends the curve on deep graphs.
     Keeps: its ctx, and the nodes upstream. Never its outputs.
     """
 
@@ -93,7 +108,7 @@ class Node:
     _is_node: ClassVar[bool] = True
     function: Any  # the Function class
     _ctx: FunctionCtx
-    _hooks: Any  # None, or a NodeHooks
+    _hooks: "NodeHooks | None"
     _next_nodes: tuple[Any, ...]  # one per argument of forward; None where no gradient is needed
     _next_nrs: tuple[int, ...] | None  # which output of each; None when all are 0
     _outputs: tuple[Meta | None, ...] | None  # for several outputs; None for one
@@ -116,7 +131,7 @@ class Node:
     @property
     def label(self) -> str:
         """`mul#17`: the kind and the sequence number since `reset_names()`."""
-        return f"{self.kind}#{self.sequence_nr - _first}"
+        return label_of(self.kind, self.sequence_nr)
 
     @property
     def ctx(self) -> FunctionCtx:
@@ -144,9 +159,8 @@ class Node:
         """A dictionary for whoever wants to note something about this node."""
         return self._rare().metadata
 
-    def _rare(self) -> Any:
-        from_none = self._hooks is None
-        if from_none:
+    def _rare(self) -> "NodeHooks":
+        if self._hooks is None:
             self._hooks = NodeHooks()
         return self._hooks
 
@@ -154,29 +168,36 @@ class Node:
         return f"<{self.name}>"
 
 
+class Hooks(dict[int, Any]):
+    """Hooks by the key of their handle, in the order of registration. Handles know it weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
 class NodeHooks:
     """What few nodes have: hooks on outputs, on the node, and notes.
 
-    `tensor_hooks` maps an output's number to its hooks; keys of handles are unique per process.
+    `tensor_hooks` maps an output's number to its hooks, `retain` to a weak reference to the tensor
+    that wants its `.grad`. `pre` and `post` are those of the node, `accumulated` those that follow
+    a leaf's `.grad`.
     """
 
-    __slots__ = ("metadata", "post", "pre", "retain", "tensor_hooks")
+    __slots__ = ("accumulated", "metadata", "post", "pre", "retain", "tensor_hooks")
 
     def __init__(self) -> None:
-        self.tensor_hooks: dict[int, dict[int, Any]] = {}
-        self.retain: dict[
-            int, Any
-        ] = {}  # output number -> weak reference to the tensor that wants .grad
-        self.pre: dict[int, Any] = {}
-        self.post: dict[int, Any] = {}
+        self.tensor_hooks: dict[int, Hooks] = {}
+        self.retain: dict[int, Any] = {}
+        self.pre = Hooks()
+        self.post = Hooks()
+        self.accumulated = Hooks()
         self.metadata: dict[str, Any] = {}
 
 
 class AccumulateGrad:
     """The end of a path: adds what arrives into the `.grad` of one leaf.
 
-    The leaf owns it, and it knows the leaf weakly: a graph does not keep parameters alive, and a leaf
-    that is gone drops its gradient. Its sequence number is 0: it comes after every node.
+    The leaf owns it, and it knows the leaf weakly: a graph does not keep parameters alive, and a
+    leaf that is gone drops its gradient. Its sequence number is 0: it comes after every node.
     """
 
     __slots__ = ("__weakref__", "_hooks", "_leaf", "_outputs", "dtype", "shape")

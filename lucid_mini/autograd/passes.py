@@ -1,4 +1,4 @@
-"""The ways into the engine: `backward`, `grad`, `steps`. They check what they were given, then traverse."""
+"""The ways into the engine: `backward`, `grad`, `steps`. They check what they are given."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,9 +19,12 @@ def backward(
 ) -> None:
     """Send gradients from all `tensors` to the leaves in one traversal, and add them to `.grad`.
 
-    Shape: each of `grad_tensors` has the shape of its tensor; None stands for 1 at a single element.
-    `inputs`: only these get a `.grad`.   Keeps: nothing, unless `retain_graph` (default: `create_graph`).
-    Raises: ValueError, TypeError, NoGradientError, NonScalarBackwardError, and what the rules raise.
+    Shape: each of `grad_tensors` has the shape of its tensor; None stands for 1 at a single
+    element.
+    `inputs`: only these get a `.grad`.   Keeps: nothing, unless `retain_graph` (default:
+    `create_graph`).
+    Raises: ValueError, TypeError, NoGradientError, NonScalarBackwardError, and what the rules
+    raise.
     """
     retain = create_graph if retain_graph is None else retain_graph
     roots = _roots(tensors, grad_tensors, create_graph)
@@ -30,12 +33,12 @@ def backward(
             pass
         return
     targets = _targets(inputs, "backward(inputs=…)")
-    wanted = path_to([node for node, _, _ in roots], dict.fromkeys(targets))
+    wanted = path_to([node for node, _, _ in roots], targets, accumulate=True)
     for _ in traverse(roots, retain=retain, create=create_graph, wanted=wanted):
         pass
     for tensor in _listed(inputs):
         edge = tensor._node, tensor._output_nr
-        if wanted.found.get(edge) is not None:
+        if wanted.found.get(edge) is not None:  # an interior tensor; the leaves have theirs
             tensor._grad = grown(tensor._grad, own(wanted.found, edge))
 
 
@@ -57,14 +60,14 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
     targets = _targets(inputs, "grad()")
     roots = _roots(outputs, grad_outputs, create_graph)
-    wanted = path_to([node for node, _, _ in roots], dict.fromkeys(targets))
+    wanted = path_to([node for node, _, _ in roots], targets)
     for _ in traverse(roots, retain=retain, create=create_graph, wanted=wanted):
         pass
     unused = [index for index, edge in enumerate(targets) if wanted.found[edge] is None]
     if unused and not (allow_unused or materialize_grads):
         raise UnusedInputError(
-            f"grad(): input {unused[0]} was not used by the outputs. Pass allow_unused=True for None in its "
-            f"place, or materialize_grads=True for zeros."
+            f"grad(): input {unused[0]} was not used by the outputs. Pass allow_unused=True for "
+            f"None in its place, or materialize_grads=True for zeros."
         )
     found = {
         edge: None if wanted.found[edge] is None else own(wanted.found, edge)
@@ -87,8 +90,8 @@ def steps(
 ) -> Iterator[Step]:
     """The same traversal as `backward`, one node at a time.
 
-    Yields one Step per node executed; the leaves get their gradients after the last. Between two steps the caller's own mode
-    holds. Closing the iterator drops the pending gradients.
+    Yields one Step per node executed; the leaves get their gradients after the last. Between two
+    steps the caller's own mode holds. Closing the iterator drops the pending gradients.
     Raises: what `backward` raises.
     """
     retain = create_graph if retain_graph is None else retain_graph
@@ -109,7 +112,8 @@ def _roots(tensors: Any, gradients: Any, create: bool) -> list[tuple[Any, int, A
     gradients = [None] * len(tensors) if gradients is None else _listed(gradients)
     if len(gradients) != len(tensors):
         raise ValueError(
-            f"{len(tensors)} roots and {len(gradients)} gradients were given; pass one gradient (or None) a root"
+            f"{len(tensors)} roots and {len(gradients)} gradients were given; pass one gradient "
+            "(or None) a root"
         )
     roots = []
     for index, (tensor, gradient) in enumerate(zip(tensors, gradients, strict=True)):
@@ -117,8 +121,8 @@ def _roots(tensors: Any, gradients: Any, create: bool) -> list[tuple[Any, int, A
             raise TypeError(f"root {index} is no tensor but {type(tensor).__name__}")
         if tensor._node is None:
             raise NoGradientError(
-                f"root {index} of backward does not require grad and has no history. Call requires_grad_() on a "
-                f"leaf it is computed from, and compute it outside no_grad."
+                f"root {index} of backward does not require grad and has no history. Call "
+                f"requires_grad_() on a leaf it is computed from, and compute it outside no_grad."
             )
         roots.append((tensor._node, tensor._output_nr, _seed(tensor, gradient, create)))
     return roots
@@ -128,8 +132,8 @@ def _seed(tensor: Any, gradient: Any, create: bool) -> Any:
     if gradient is None:
         if tensor.numel() != 1:
             raise NonScalarBackwardError(
-                f"backward() without a gradient starts at 1 and needs one element; this tensor has shape "
-                f"{tensor.shape}. Sum it first, or pass a gradient of that shape."
+                "backward() without a gradient starts at 1 and needs one element; this tensor has "
+                f"shape {tensor.shape}. Sum it first, or pass a gradient of that shape."
             )
         ones = np.ones(tensor.shape, tensor.dtype)
         return saved.wrap(ones) if create else ones

@@ -1,8 +1,8 @@
 """Ops that write into the memory of their first argument.
 
-Each says so with `mark_dirty` before it writes, so that a leaf is refused while its value is intact,
-and bumps the version, so that whoever saved the old value finds out. The tensor then has the history
-of this op; what it was before lives on upstream.
+Each says so with `mark_dirty` before it writes, so that a leaf is refused while its value is
+intact, and bumps the version, so that whoever saved the old value finds out. The tensor then has
+the history of this op; what it was before lives on upstream.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ def _write(ctx: Any, x: Tensor) -> Array:
 
 
 def _before(x: Tensor) -> Tensor:
-    """The value `x` has now, with the history it has now, for a rule that needs both after the write."""
+    """The value `x` has now, with its history, for a rule that needs both after the write."""
     copy = fresh(x._data.copy())
     copy._node, copy._output_nr = x._node, x._output_nr
     return copy
@@ -37,7 +37,8 @@ def _before(x: Tensor) -> Tensor:
 def _fitting(x: Tensor, y: Tensor) -> Array:
     """The array of `y`, cast to `x`'s dtype.
 
-    Raises: ValueError where it does not broadcast to x's shape, TypeError where the cast loses a kind.
+    Raises: ValueError where it does not broadcast to x's shape, TypeError where the cast loses a
+    kind.
     """
     if not both.broadcasts_to(y.shape, x.shape):
         raise ValueError(
@@ -229,7 +230,8 @@ class SetItem(Function):
         target = x._data[index]
         if not both.broadcasts_to(y.shape, np.shape(target)):
             raise ValueError(
-                f"a tensor of shape {y.shape} does not broadcast into x[index] of shape {np.shape(target)}"
+                f"a tensor of shape {y.shape} does not broadcast into x[index] of shape "
+                f"{np.shape(target)}"
             )
         value = y._data.astype(x.dtype, copy=False)
         data = _write(ctx, x)
