@@ -40,15 +40,22 @@ __all__ = [
     "arange",
     "as_tensor",
     "autograd",
+    "checkpoint",
     "enable_grad",
     "errors",
     "eye",
     "from_numpy",
     "full",
     "full_like",
+    "gradcheck",
+    "gradgradcheck",
+    "hessian",
+    "hvp",
     "inference_mode",
     "is_grad_enabled",
     "is_tensor",
+    "jacobian",
+    "jvp",
     "manual_seed",
     "no_grad",
     "ones",
@@ -58,6 +65,7 @@ __all__ = [
     "reset_names",
     "set_grad_enabled",
     "tensor",
+    "vjp",
     "zeros",
     "zeros_like",
     *_functions,
@@ -68,13 +76,27 @@ globals().update(_functions)
 
 #: Imported when first asked for: they may need packages that the rest does not.
 _LATE = ("bridge", "draw", "lifetime", "testing", "transforms")
+#: lm.jacobian and the like: each a name of `transforms`.
+_TRANSFORMS = (
+    "checkpoint",
+    "gradcheck",
+    "gradgradcheck",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "vjp",
+)
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATE:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in _TRANSFORMS:
+        globals()[name] = getattr(importlib.import_module(f"{__name__}.transforms"), name)
+        return globals()[name]
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LATE])
+    return sorted({*globals(), *_LATE, *_TRANSFORMS})

@@ -1,5 +1,7 @@
 """Tensors out of nothing. Every one is a leaf."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -8,20 +10,39 @@ from numpy.typing import DTypeLike
 from ..autograd.tensor import Tensor, from_numpy, tensor
 from .operands import Array
 
-_generator: Any = None  # made when first asked for: importing numpy.random takes longer than this package
+_generator: Any = None  # made when first asked for: importing numpy.random takes a while
 
 
 def manual_seed(seed: int) -> None:
     """Let `rand` and `randn` start from `seed`: the same numbers on every machine."""
-    global _generator
+    global _generator  # noqa: PLW0603 - one generator for the process, as NumPy and PyTorch have
     _generator = np.random.default_rng(seed)
 
 
 def generator() -> Any:
-    """The NumPy generator behind `rand` and `randn`, seeded with 0 unless `manual_seed` was called."""
+    """The NumPy generator behind `rand` and `randn`: seed 0 until `manual_seed` sets another."""
     if _generator is None:
         manual_seed(0)
     return _generator
+
+
+def generator_state() -> Any:
+    """Where that generator stands, for `replayed`; None where nobody has asked for it yet."""
+    return None if _generator is None else _generator.bit_generator.state
+
+
+@contextmanager
+def replayed(state: Any) -> Iterator[None]:
+    """In the block `rand` and `randn` go on from `state`; after it, from where they are now."""
+    global _generator  # noqa: PLW0603 - one generator for the process
+    found, _generator = _generator, None
+    if state is not None:
+        manual_seed(0)
+        _generator.bit_generator.state = state
+    try:
+        yield
+    finally:
+        _generator = found
 
 
 def _made(array: Array, requires_grad: bool) -> Tensor:
@@ -45,7 +66,7 @@ def ones(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = False
 
 
 def full(
-    shape: Any, fill_value: float, *, dtype: DTypeLike = None, requires_grad: bool = False
+    shape: Any, fill_value: float, *, dtype: DTypeLike | None = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of one value throughout; its dtype is the value's."""
     return _made(np.full(_shape((shape,)), fill_value, dtype), requires_grad)
@@ -58,8 +79,8 @@ def eye(
     return _made(np.eye(n, m, dtype=dtype), requires_grad)
 
 
-def arange(*bounds: float, dtype: DTypeLike = None, requires_grad: bool = False) -> Tensor:
-    """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`: a tensor of one dimension."""
+def arange(*bounds: float, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`: evenly spaced numbers."""
     return _made(np.arange(*bounds, dtype=dtype), requires_grad)
 
 
@@ -76,27 +97,27 @@ def randn(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = Fals
     return _made(values.astype(dtype, copy=False), requires_grad)
 
 
-def zeros_like(x: Tensor, *, dtype: DTypeLike = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(x: Tensor, *, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
     """Zeros of the shape and dtype of `x`."""
     return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
 
-def ones_like(x: Tensor, *, dtype: DTypeLike = None, requires_grad: bool = False) -> Tensor:
+def ones_like(x: Tensor, *, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
     """Ones of the shape and dtype of `x`."""
     return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
 
 def full_like(
-    x: Tensor, fill_value: float, *, dtype: DTypeLike = None, requires_grad: bool = False
+    x: Tensor, fill_value: float, *, dtype: DTypeLike | None = None, requires_grad: bool = False
 ) -> Tensor:
     """One value throughout, of the shape and dtype of `x`."""
     return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad)
 
 
-def as_tensor(data: Any, dtype: DTypeLike = None) -> Tensor:
-    """`data` as a tensor: itself if it is one, on the same memory if it is an array, else a copy."""
+def as_tensor(data: Any, dtype: DTypeLike | None = None) -> Tensor:
+    """`data` as a tensor: itself if it is one, on the memory of an array, else a copy."""
     if type(data) is Tensor:
-        return data if dtype is None or data.dtype == np.dtype(dtype) else data.to(dtype)  # type: ignore[attr-defined, no-any-return]
+        return data if dtype is None else data.to(dtype)  # type: ignore[attr-defined]
     if isinstance(data, np.ndarray) and (dtype is None or data.dtype == np.dtype(dtype)):
         return from_numpy(data)
     return tensor(data, dtype=dtype)
