@@ -1,0 +1,1 @@
+"""The book's machinery: `python -m book.build` makes the notebooks from `book/src`."""

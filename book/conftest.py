@@ -1,0 +1,25 @@
+"""How pytest runs the notebooks: what is compared, and in which surroundings."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from book.kernels import prepare
+
+#: Pictures are compared by their text twins, which every figure has: the programs that draw differ
+#: between machines.
+NOT_COMPARED = ("text/html", "image/svg+xml")
+
+collect_ignore_glob = ["src/*", "*/.ipynb_checkpoints/*"]
+
+_settings: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def pytest_collectstart(collector: Any) -> None:
+    """Before a notebook is read: leave out its pictures, and set what its kernel inherits."""
+    if type(collector).__name__ != "IPyNbFile":
+        return
+    collector.skip_compare = (*collector.skip_compare, *NOT_COMPARED)
+    if not _settings:
+        _settings.append(tempfile.TemporaryDirectory())
+        prepare(Path(_settings[0].name))

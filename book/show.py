@@ -1,0 +1,168 @@
+"""What the chapters show with: errors as text, tables, and plots that have a text twin."""
+
+import ast
+import difflib
+import io
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+
+from lucid_mini.draw import Figure
+
+_HERE = Path(__file__).parent
+
+
+def start(chapter: str) -> None:
+    """Begin a chapter: the book's look for plots, and help where a cell was skipped.
+
+    A name that is missing is answered with the cell that makes it.
+    """
+    plt.style.use(_HERE / "style.mplstyle")
+    try:
+        shell = get_ipython()  # type: ignore[name-defined]
+    except NameError:
+        return  # not in a notebook
+    sources = _code_cells(chapter)
+
+    def say(shell: Any, kind: type, error: BaseException, trace: Any, tb_offset: Any = None) -> Any:
+        name = getattr(error, "name", None)
+        if kind is not NameError or not name:
+            shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+            return
+        sentence = missing(name, sources, list(shell.user_ns))
+        shell._showtraceback(NameError, NameError(sentence), [f"NameError: {sentence}"])
+
+    shell.set_custom_exc((NameError,), say)
+
+
+def _code_cells(chapter: str) -> list[str]:
+    """The code cells of the notebook whose name begins with `chapter`, in the working folder."""
+    import nbformat
+
+    for path in sorted(Path().glob(f"{chapter}_*.ipynb")):
+        try:
+            cells = nbformat.read(path, as_version=4).cells
+        except Exception:  # a notebook that is being saved
+            continue
+        return [cell.source for cell in cells if cell.cell_type == "code"]
+    return []
+
+
+def missing(name: str, cells: Sequence[str], known: Sequence[str] = ()) -> str:
+    """One sentence on where `name` comes from: the cell that makes it, or a name spelt alike."""
+    for source in cells:
+        if name in _made_by(source):
+            first = next(line for line in source.splitlines() if _code(line))
+            return (
+                f"`{name}` is missing. The cell that begins with `{first.strip()}` makes it: run "
+                f"that cell first, or all cells from the top."
+            )
+    like = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], 1)
+    hint = f" Did you mean `{like[0]}`?" if like else ""
+    return f"`{name}` is missing, and no cell of this chapter makes it.{hint}"
+
+
+def _code(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _made_by(source: str) -> set[str]:
+    """The names that a cell binds at its outermost level."""
+    try:
+        body = ast.parse(source)
+    except SyntaxError:
+        return set()
+    found: set[str] = set()
+    pending: list[ast.AST] = [body]
+    while pending:
+        for part in ast.iter_child_nodes(pending.pop()):
+            if isinstance(part, ast.FunctionDef | ast.ClassDef):
+                found.add(part.name)
+                continue
+            if isinstance(part, ast.alias):
+                found.add(part.asname or part.name.split(".")[0])
+            elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                found.add(part.id)
+            pending.append(part)
+    return found
+
+
+@contextmanager
+def attempt() -> Iterator[None]:
+    """Run the block, and print the errors and warnings it raises: class and message, nothing else.
+
+    An error that leaves a cell keeps every variable of the functions it passed through alive. This
+    one is dropped here, with all it holds.
+    """
+    said = 0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except Exception as error:
+            text = _text(error)
+        else:
+            text = ""
+    for warning in caught:
+        print(_text(warning.message))
+        said += 1
+    if text:
+        print(text)
+    elif not said:
+        print("nothing was raised")
+
+
+def _text(error: Any) -> str:
+    notes = [f"  {note}" for note in getattr(error, "__notes__", ())]
+    return "\n".join([f"{type(error).__name__}: {error}", *notes])
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print rows in columns; numbers stand to the right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(line[at]) for line in [list(head), *cells]) for at in range(len(head))]
+    right = [
+        bool(rows) and all(re.fullmatch(r"[-\d., ]*", row[at]) for row in cells)
+        for at in range(len(head))
+    ]
+    for line in [list(head), *cells]:
+        columns = zip(line, widths, right, strict=True)
+        print("  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in columns).rstrip())
+
+
+class Plot(Figure):
+    """A matplotlib figure as the book shows it: a picture with alternative text, and a text twin.
+
+    `caption` stands under the picture and carries its numbers; `text` is the twin, what a terminal
+    shows and what the tests compare.
+    """
+
+    def __init__(self, figure: Any, *, title: str, caption: str, text: str) -> None:
+        """Draw `figure` and close it, so that it is shown once."""
+        self.title = title
+        self.caption = caption
+        self._text = text
+        drawn = io.StringIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+        self._svg = drawn.getvalue()
+        plt.close(figure)
+
+    def text(self) -> str:
+        """Title, twin and caption."""
+        return "\n".join([self.title, "", self._text, "", self.caption])
+
+    def svg(self) -> str:
+        """The picture, with title and description."""
+        words = f"<title>{_safe(self.title)}</title><desc>{_safe(self.text())}</desc>"
+        start = self._svg.index("<svg")
+        end = self._svg.index(">", start) + 1
+        return f"{self._svg[start:end]}{words}{self._svg[end:]}"
+
+
+def _safe(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
