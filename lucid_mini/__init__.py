@@ -92,6 +92,8 @@ _TRANSFORMS = (
 def __getattr__(name: str) -> Any:
     if name in _LATE:
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "load_ipython_extension":  # %load_ext lucid_mini
+        return importlib.import_module(f"{__name__}.magic").load_ipython_extension
     if name in _TRANSFORMS:
         globals()[name] = getattr(importlib.import_module(f"{__name__}.transforms"), name)
         return globals()[name]

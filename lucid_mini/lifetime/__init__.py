@@ -2,6 +2,7 @@
 
 from .buffers import Buffer
 from .holders import Chain, why_alive
+from .poison import Need, is_needed
 from .saved_list import SavedValues, saved
 from .scan import Finding, Findings, scan
 from .trace import Trace, trace
@@ -11,8 +12,10 @@ __all__ = [
     "Chain",
     "Finding",
     "Findings",
+    "Need",
     "SavedValues",
     "Trace",
+    "is_needed",
     "saved",
     "scan",
     "trace",

@@ -10,7 +10,7 @@ import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +105,8 @@ def why_alive(x: Any) -> Chain:
     Raises: TypeError for anything else, ValueError for a name that the last trace does not know.
     """
     caller = sys._getframe(1)
-    passed = _passed_name(caller, "why_alive") if type(x) is Tensor or isinstance(x, np.ndarray) else None
+    given = type(x) is Tensor or isinstance(x, np.ndarray)
+    passed = passed_names(caller, "why_alive") if given else []
     if isinstance(x, str):
         x = _named(x)
     if isinstance(x, weakref.ref):
@@ -119,7 +120,7 @@ def why_alive(x: Any) -> Chain:
             f"why_alive takes a tensor, a weak reference to one, or a buffer's name, not {type(x).__name__}"
         )
     target = owner(x)
-    return _search(target, caller, passed) or Chain((), target.nbytes)
+    return search(target, caller, passed) or Chain((), target.nbytes)
 
 
 def _named(name: str) -> Any:
@@ -132,8 +133,7 @@ def _named(name: str) -> Any:
 
 def why_alive_array(array: Any) -> Chain | None:
     """The chain to the owning `array`, or None if no name leads there."""
-    frame = sys._getframe(1)
-    return _search(array, frame, None)
+    return search(array, sys._getframe(1))
 
 
 def name_of(data: Any) -> str | None:
@@ -173,23 +173,23 @@ def _name_in(variables: list[tuple[str, Any]], data: Any) -> str | None:
     return inside
 
 
-def _passed_name(frame: types.FrameType, function: str) -> str | None:
-    """The variable in `why_alive(variable)`, as the caller's source line has it."""
+def passed_names(frame: types.FrameType, function: str) -> list[str]:
+    """The variables in `function(a, b)`, as the caller's source line has them; "" for other arguments."""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
     try:
         tree = ast.parse(line)
     except SyntaxError:
-        return None
+        return []
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Name):
+        if isinstance(call, ast.Call):
             called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
             if called == function:
-                return call.args[0].id
-    return None
+                return [arg.id if isinstance(arg, ast.Name) else "" for arg in call.args]
+    return []
 
 
 def _roots(
-    frame: types.FrameType | None, passed: str | None
+    frame: types.FrameType | None, passed: Sequence[str]
 ) -> tuple[list[tuple[Any, Hop]], list[tuple[Any, Hop]]]:
     """What the names lead to: locals of the caller's frames, innermost first, then globals of user modules.
 
@@ -206,34 +206,39 @@ def _roots(
             if code.co_flags & 0x1:
                 where = f"{file_of(code)}:{frame.f_lineno}"
                 for name, value in locals_of(frame):
-                    if not (first and name == passed):
+                    if not (first and name in passed):
                         roots.append(
-                            (value, Hop(_shown(value), f"local '{name}' of {code.co_name}", "", where))
+                            (value, Hop(shown(value), f"local '{name}' of {code.co_name}", "", where))
                         )
             elif id(frame.f_globals) not in seen_globals:
                 seen_globals.add(id(frame.f_globals))
-                roots += _globals(frame.f_globals, passed if first else None)
+                roots += _globals(frame.f_globals, passed if first else ())
             first = False
         frame = frame.f_back
     for module in user_modules():
         if id(vars(module)) not in seen_globals:
             seen_globals.add(id(vars(module)))
-            own += _globals(vars(module), None)
+            own += _globals(vars(module), ())
     return own, foreign
 
 
-def _globals(variables: dict[str, Any], passed: str | None) -> list[tuple[Any, Hop]]:
+def _globals(variables: dict[str, Any], passed: Sequence[str]) -> list[tuple[Any, Hop]]:
     module = variables.get("__name__", "")
     of = "" if module == "__main__" else f" of {module}"
     return [
-        (value, Hop(_shown(value), f"global '{name}'{of}"))
+        (value, Hop(shown(value), f"global '{name}'{of}"))
         for name, value in list(variables.items())
-        if name != passed and not isinstance(value, types.ModuleType) and not name.startswith("__")
+        if name not in passed and not isinstance(value, types.ModuleType) and not name.startswith("__")
     ]
 
 
-def _search(target: Any, frame: types.FrameType | None, passed: str | None) -> Chain | None:
-    """The chain to the owning array `target`: from the user's names, or else from those of libraries."""
+def search(
+    target: Any, frame: types.FrameType | None, passed: Sequence[str] = ()
+) -> Chain | None:
+    """The chain to the owning array `target`: from the user's names, or else from those of libraries.
+
+    `passed` are names of the innermost user frame that do not count.
+    """
     own, foreign = _roots(frame, passed)
     found = _Search(target, own).chain()
     if (found is None or not found.hops) and foreign:
@@ -281,7 +286,7 @@ class _Search:
             key = id(holder)
             for link in links(holder):
                 if not isinstance(link.held, INERT):
-                    self._meet(link.held, key, Hop(_shown(link.held), link.how, link.by, link.where))
+                    self._meet(link.held, key, Hop(shown(link.held), link.how, link.by, link.where))
 
     def chain(self) -> Chain | None:
         """The shortest chain, or None where no name leads to the array."""
@@ -308,7 +313,7 @@ class _Search:
         return max(len(names), 1)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """What a chain calls an object: no address, no value."""
     if type(value) is Tensor:
         return f"tensor {value.shape}"

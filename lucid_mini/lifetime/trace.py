@@ -26,6 +26,7 @@ from ..events import Event
 from .buffers import Buffer
 from . import holders
 from .holders import Chain, name_of, why_alive_array
+from .slots import slot_names
 
 
 class _Ref(weakref.ref[Any]):
@@ -190,13 +191,14 @@ class Trace:
         if type(slots) is not tuple:
             return
         serials = []
+        names = slot_names(node, args)
         for index, slot in enumerate(slots):
             if slot is not None and hasattr(slot, "_data"):
                 serial = self._serial_of(slot._data, where, what)
                 life = self._lives[serial]
                 if life.saved is None:
                     life.saved = len(self._raw)
-                life.saved_by.append((what, _slot_name(node, args, index, slot)))
+                life.saved_by.append((what, names[index]))
                 self._raw.append(_Raw("save", what, serial, where))
                 serials.append(serial)
         self._saved_serials[node.sequence_nr] = serials
@@ -653,17 +655,3 @@ def _assigned(site: tuple[CodeType, int] | None) -> str:
 
 def _array(g: Any) -> Any:
     return g._data if type(g) is Tensor else g
-
-
-def _slot_name(node: Any, args: tuple[Any, ...], index: int, slot: Any) -> str:
-    """What forward calls the value in a saved slot."""
-    for name, at in (node._ctx._named or {}).items():
-        if type(at) is int and at == index:
-            return str(name)
-    function: type[Function] = node.function
-    for argument, a in enumerate(args):
-        if slot is a:
-            return function.argument_names(len(args))[argument]
-    if type(slot) is Tensor:
-        return f"saved {index}"
-    return "output" if slot.output_nr >= 0 else "view of output"

@@ -1,0 +1,18 @@
+"""The pytest plugin that the package registers: the fixture `no_leaks`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def no_leaks() -> Iterator[Any]:
+    """Fail the test if it leaves memory behind that is held by a cycle or by something hidden.
+
+    Gives the running trace. What the test function holds in its own variables when it ends is gone by then.
+    """
+    from lucid_mini.testing import assert_no_leaks
+
+    with assert_no_leaks() as trace:
+        yield trace
