@@ -16,7 +16,7 @@ from .callsite import outer_level
 from .ctx import ARRAYS, IDLE, _a, _set_phase
 from .mode import mode
 from .node import Meta
-from .saved import DETACHED, FROZEN_GRADIENT
+from .saved import FROZEN_GRADIENT
 from .shapes import broadcasts_to, stretched_axes, sum_to
 
 
@@ -78,9 +78,7 @@ def _warn_of_intermediates(node: Any) -> None:
     made = [
         slot
         for slot in slots
-        if slot is not None
-        and type(slot) not in DETACHED
-        and slot._node is None
+        if hasattr(slot, "_node") and slot._node is None
         and slot._data.dtype.kind == "f"
     ]
     constants = sum(upstream is None for upstream in node._next_nodes)

@@ -5,25 +5,60 @@ intact, and bumps the version, so that whoever saved the old value finds out. Th
 the history of this op; what it was before lives on upstream.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..autograd import saved
+from ..autograd.ctx import refuse_hidden
 from ..autograd.function import Function
-from ..autograd.saved import record_write, refuse_frozen
+from ..autograd.mode import mode
+from ..autograd.saved import owner, record_write, refuse_frozen
 from ..autograd.tensor import Tensor
-from . import both
+from ..errors import AutogradError
+from . import both, strided
+from .index import is_basic
 from .operands import Array, fresh
+
+saved.rewrite = strided.rewrite
+
+
+class _InPlace(Function):
+    """An op that writes its first argument."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.apply = staticmethod(_guarded(cls))  # type: ignore[assignment]
+
+
+def _guarded(cls: type[Function]) -> Callable[..., Any]:
+    """The call path of `cls`, closed to a view made under no_grad of a tensor with a history."""
+
+    def apply(x: Tensor, *args: Any) -> Any:
+        if x._base is not None and x._node is None and x._base._node is not None and mode.recording:
+            refuse_hidden(x, cls._kind)
+        return cls._apply(x, *args)
+
+    apply.__doc__ = cls.__doc__
+    return apply
 
 
 def _write(ctx: Any, x: Tensor) -> Array:
     """Make ready to write into `x`: marked, allowed, counted.
 
-    Raises: LeafInPlaceError, AutogradError for a gradient that backward handed out.
+    Raises: LeafInPlaceError; AutogradError for a gradient that backward handed out, for what the
+    running rule has saved, and for memory that must not be written; InferenceTensorError.
     """
-    refuse_frozen(x, ctx._function._kind)
+    name = ctx._function._kind
+    refuse_frozen(x, name)
+    if not x._data.flags.writeable:
+        raise AutogradError(
+            f"{name} would write into memory that is read-only: in an expanded tensor several "
+            "elements lie on one place. Call clone() first and write into the copy."
+        )
     ctx.mark_dirty(x)
-    record_write(x, ctx._function._kind)
+    record_write(x, name)
     return x._data
 
 
@@ -32,6 +67,16 @@ def _before(x: Tensor) -> Tensor:
     copy = fresh(x._data.copy())
     copy._node, copy._output_nr = x._node, x._output_nr
     return copy
+
+
+def _apart(y: Tensor, x: Tensor) -> Tensor:
+    """`y`, or its value now if it lies in the memory of `x`, which is about to be written."""
+    return _before(y) if owner(y._data) is owner(x._data) else y
+
+
+def _zeros_like(grad: Any) -> Any:
+    """Zeros of the shape of `grad`; 0 times it would make nan of inf."""
+    return fresh(np.zeros_like(grad._data)) if both.is_tensor(grad) else np.zeros_like(grad)
 
 
 def _fitting(x: Tensor, y: Tensor) -> Array:
@@ -49,7 +94,7 @@ def _fitting(x: Tensor, y: Tensor) -> Array:
     return y._data.astype(x.dtype, copy=False)
 
 
-class AddInPlace(Function):
+class AddInPlace(_InPlace):
     """x += y.   Keeps: nothing."""
 
     arrays = broadcasts = True
@@ -66,7 +111,7 @@ class AddInPlace(Function):
         return grad, grad
 
 
-class SubInPlace(Function):
+class SubInPlace(_InPlace):
     """x -= y.   Keeps: nothing."""
 
     arrays = broadcasts = True
@@ -83,7 +128,7 @@ class SubInPlace(Function):
         return grad, -grad if ctx.needs_input_grad[1] else None
 
 
-class MulInPlace(Function):
+class MulInPlace(_InPlace):
     """x *= y.   Keeps: y if x needs a gradient, a copy of the old x if y does."""
 
     arrays = broadcasts = True
@@ -92,8 +137,7 @@ class MulInPlace(Function):
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         value = _fitting(x, y)
         need_x, need_y = ctx.needs_input_grad
-        if y is x:
-            y = _before(x)
+        y = _apart(y, x)
         old = _before(x) if need_y else None
         data = _write(ctx, x)
         ctx.save_for_backward(old, y if need_x else None)
@@ -106,7 +150,7 @@ class MulInPlace(Function):
         return None if y is None else grad * y, None if old is None else grad * old
 
 
-class DivInPlace(Function):
+class DivInPlace(_InPlace):
     """x /= y.   Keeps: y, and a copy of the old x if y needs a gradient."""
 
     arrays = broadcasts = True
@@ -114,8 +158,7 @@ class DivInPlace(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         value = _fitting(x, y)
-        if y is x:
-            y = _before(x)
+        y = _apart(y, x)
         old = _before(x) if ctx.needs_input_grad[1] else None
         data = _write(ctx, x)
         ctx.save_for_backward(old, y)
@@ -129,7 +172,7 @@ class DivInPlace(Function):
         return grad_x, None if old is None else -grad * old / (y * y)
 
 
-class PowInPlace(Function):
+class PowInPlace(_InPlace):
     """x **= n for a number n.   Keeps: a copy of the old x."""
 
     arrays = True
@@ -145,10 +188,10 @@ class PowInPlace(Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         (old,), n = ctx.saved_tensors, ctx.saved_variables.n
-        return grad * 0.0 if n == 0 else grad * (n * old ** (n - 1)), None
+        return _zeros_like(grad) if n == 0 else grad * (n * old ** (n - 1)), None
 
 
-class ExpInPlace(Function):
+class ExpInPlace(_InPlace):
     """x = e ** x.   Keeps: the output."""
 
     arrays = True
@@ -166,7 +209,7 @@ class ExpInPlace(Function):
         return grad * y
 
 
-class ClampInPlace(Function):
+class ClampInPlace(_InPlace):
     """x clipped to [low, high].   Keeps: a copy of the old x."""
 
     arrays = True
@@ -189,7 +232,7 @@ class ClampInPlace(Function):
         return grad, None, None
 
 
-class Fill(Function):
+class Fill(_InPlace):
     """x set to a number.   Keeps: nothing."""
 
     arrays = True
@@ -201,10 +244,10 @@ class Fill(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        return grad * 0.0, None
+        return _zeros_like(grad), None
 
 
-class Copy(Function):
+class Copy(_InPlace):
     """x set to y, broadcast.   Keeps: nothing."""
 
     arrays = broadcasts = True
@@ -217,10 +260,10 @@ class Copy(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        return grad * 0.0, grad
+        return _zeros_like(grad) if ctx.needs_input_grad[0] else None, grad
 
 
-class SetItem(Function):
+class SetItem(_InPlace):
     """x[index] = y, broadcast.   Keeps: the index and a shape."""
 
     arrays = True
@@ -241,14 +284,28 @@ class SetItem(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        saved = ctx.saved_variables
+        kept = ctx.saved_variables
         need_x, need_y, _ = ctx.needs_input_grad
         grad_x = grad_y = None
         if need_x:
-            keep = np.ones(saved.shape, dtype=bool)
-            keep[saved.index] = False
+            keep = np.ones(kept.shape, dtype=bool)
+            keep[kept.index] = False
             keep_mask: Any = fresh(keep) if both.is_tensor(grad) else keep
-            grad_x = both.where(keep_mask, grad, grad * 0.0)
+            grad_x = both.where(keep_mask, grad, 0.0)
         if need_y:
-            grad_y = both.sum_to(grad[saved.index], saved.value_shape)
+            grad_y = grad[kept.index]
+            if not is_basic(kept.index):
+                wins: Any = _last_writers(kept.index, kept.shape)
+                wins = fresh(wins) if both.is_tensor(grad) else wins
+                grad_y = both.where(wins, grad_y, 0.0)
+            grad_y = both.sum_to(grad_y, kept.value_shape)
         return grad_x, grad_y, None
+
+
+def _last_writers(index: Any, shape: tuple[int, ...]) -> Array:
+    """Which of the elements that `index` chooses keep what was written: of equal ones, the last."""
+    writer = np.zeros(shape, np.int64)
+    order = np.arange(writer[index].size).reshape(writer[index].shape)
+    writer[index] = order
+    made: Array = writer[index] == order
+    return made
