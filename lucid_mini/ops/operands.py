@@ -1,4 +1,4 @@
-"""What an op does with its arguments before it computes: wrap results, align dtypes, read dimensions."""
+"""What ops do around their computation: wrap results, align dtypes, read dimensions."""
 
 from typing import Any
 
@@ -28,9 +28,9 @@ def fresh(value: Any) -> Tensor:
 def aligned(x: Array, y: Array) -> tuple[Array, Array]:
     """Two arrays of unlike dtypes, cast as PyTorch would.
 
-    The higher kind wins (bool < integer < floating); within a kind a tensor with dimensions wins over
-    one without, and otherwise the wider dtype. NumPy alone would turn float32[n] * float64[] into
-    float64[n], twice the bytes.
+    The higher kind wins (bool < integer < floating); within a kind a tensor with dimensions wins
+    over one without, and otherwise the wider dtype. NumPy alone would turn float32[n] * float64[]
+    into float64[n], twice the bytes.
     """
     kind_x, kind_y = _KIND[x.dtype.kind], _KIND[y.dtype.kind]
     if kind_x != kind_y:
@@ -40,6 +40,11 @@ def aligned(x: Array, y: Array) -> tuple[Array, Array]:
     else:
         dtype = np.promote_types(x.dtype, y.dtype)
     return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
+
+
+def number(value: Any) -> Any:
+    """A NumPy scalar as the Python number: NumPy lets it raise a dtype, and PyTorch does not."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def axes_of(dim: Any, ndim: int) -> tuple[int, ...]:
@@ -53,7 +58,7 @@ def axes_of(dim: Any, ndim: int) -> tuple[int, ...]:
     axes = sorted(axis_of(d, ndim) for d in dims)
     if len(set(axes)) != len(axes):
         raise ValueError(f"dimension named twice in {dim}")
-    return tuple(axes)
+    return tuple(axes) if ndim else ()  # a tensor without dimensions still answers to 0 and -1
 
 
 def axis_of(dim: int, ndim: int) -> int:

@@ -25,8 +25,8 @@ class Sum(Function):
         data = x._data
         axes = axes_of(dim, data.ndim)
         ctx.shapes = kept_shape(data.shape, axes), data.shape
-        dtype = np.int64 if data.dtype.kind == "b" else None
-        return fresh(np.add.reduce(data, axis=axes, keepdims=keepdim, dtype=dtype))
+        dtype: Any = np.int64 if data.dtype.kind == "b" else None
+        return fresh(np.add.reduce(data, axis=axes, keepdims=keepdim, dtype=dtype))  # type: ignore[call-overload]
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
@@ -94,7 +94,7 @@ class ArgExtreme(Function):
 
 
 class Choose(Function):
-    """The elements at `index` along one dimension, as `gather`: max and min over a dimension use it.
+    """The elements at `index` along one dimension, as `gather`; max and min over one use it.
 
     x: (…, n, …), index: integers of x's number of dimensions, out: the shape of index.
     Keeps: the index.
@@ -117,7 +117,7 @@ class Choose(Function):
 
 
 class Spread(Function):
-    """The adjoint of Choose: adds each element to the place it was taken from.   Keeps: the index."""
+    """The adjoint of Choose: adds each element where it was taken from.   Keeps: the index."""
 
     arrays = True
 
@@ -168,15 +168,15 @@ class Prod(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        # The product of all others, without dividing by x, which may be 0: with the reduced elements in
-        # one last axis, 1 where an element meets itself.
+        # The product of all others, without dividing by x, which may be 0: with the reduced
+        # elements in one last axis, 1 where an element meets itself.
         (x,) = ctx.saved_tensors
         kept_axes = tuple(axis for axis in range(x.ndim) if axis not in ctx.axes)
         order = kept_axes + ctx.axes
         flat = both.permute(x, order)
         lead = flat.shape[: len(kept_axes)]
         count = int(np.prod(flat.shape[len(kept_axes) :], dtype=int))
-        rows = flat.reshape(lead + (1, count))
+        rows = flat.reshape((*lead, 1, count))
         same = np.eye(count, dtype=bool)
         if both.is_tensor(rows):
             others = both.where(fresh(same), rows * 0.0 + 1.0, rows)
@@ -219,9 +219,10 @@ class LogSumExp(Function):
         data = x._data
         axes = axes_of(dim, data.ndim)
         ctx.kept = kept_shape(data.shape, axes)
-        top = np.max(data, axis=axes, keepdims=True)
+        top = np.max(data, axis=axes, keepdims=True, initial=-np.inf)
         top = np.where(np.isfinite(top), top, 0)
-        value = np.log(np.sum(np.exp(data - top), axis=axes, keepdims=True)) + top
+        with np.errstate(divide="ignore"):  # over nothing, or over -inf alone: log(0) is the answer
+            value = np.log(np.sum(np.exp(data - top), axis=axes, keepdims=True)) + top
         out = fresh(
             value
             if keepdim
@@ -270,8 +271,10 @@ class LogSoftmax(Function):
         ctx.dim = axis_of(dim, data.ndim)
         if not data.ndim:
             return fresh(data - data)
-        centred = data - np.max(data, axis=ctx.dim, keepdims=True)
-        out = fresh(centred - np.log(np.sum(np.exp(centred), axis=ctx.dim, keepdims=True)))
+        top = np.max(data, axis=ctx.dim, keepdims=True) if data.size else 0
+        centred = data - top
+        total = np.sum(np.exp(centred), axis=ctx.dim, keepdims=True)
+        out = fresh(centred - np.log(total) if data.size else centred)
         ctx.save_for_backward(out)
         return out
 
@@ -314,8 +317,8 @@ class CrossEntropy(Function):
 
 
 def _softmax(x: Array, axis: int) -> Array:
-    if not x.ndim:
+    if not x.ndim or not x.size:
         return np.ones_like(x)
-    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    e: Array = np.exp(x - np.max(x, axis=axis, keepdims=True))
     e /= np.sum(e, axis=axis, keepdims=True)
     return e
