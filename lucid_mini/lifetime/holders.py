@@ -30,6 +30,9 @@ _NOTEBOOK = {"_", "__", "___", "_i", "_ii", "_iii", "_oh", "_dh", "In", "Out", "
 #: How a variable holds its own memory: nothing to tell.
 _PLAIN = frozenset({"its array", "its array, a view", ".grad", "view of"})
 
+#: How memory is held without being seen in a variable or a container.
+_HIDDEN = ("closure", "default", "ctx attribute", "hook", "global")
+
 
 @dataclass(frozen=True, slots=True)
 class Hop:
@@ -57,18 +60,21 @@ class Chain:
         return all(how in _PLAIN for how in held)
 
     @property
+    def cut(self) -> int:
+        """Which hop matters, by its place: the last that hides what it holds."""
+        telling = [at for at, hop in enumerate(self.hops) if at and hop.how not in _PLAIN]
+        hidden = [at for at in telling if self.hops[at].how.startswith(_HIDDEN)]
+        return (hidden or telling or [0])[-1]
+
+    @property
     def line(self) -> str:
         """The hop that matters in one line: `make_relu.backward, closure cell 'z' (tour.py:41)`."""
         if not self.hops:
             return "nothing that a name leads to"
-        telling = [hop for hop in self.hops[1:] if hop.how not in _PLAIN]
-        hop = telling[-1] if telling else self.hops[0]
-        for candidate in telling:
-            if candidate.how.startswith(("closure", "default", "ctx attribute", "hook", "global")):
-                hop = candidate
+        hop = self.hops[self.cut]
         where = f" ({hop.where})" if hop.where else ""
         by = hop.by
-        for before in self.hops[1 : self.hops.index(hop)]:
+        for before in self.hops[1 : self.cut]:
             if before.how in ("its forward", "its backward", "its setup_context"):
                 by = f"{before.by}.{before.how.removeprefix('its ')}"
         return f"{by}, {hop.how}{where}" if by else f"{hop.how}{where}"
