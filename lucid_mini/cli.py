@@ -1,14 +1,16 @@
 """The command `lucid-mini`: one subcommand a door."""
 
 import argparse
+import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from . import __version__
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; the result is the exit code: 0, or 2 for something the user can mend."""
+    """Run the command line; the result is the exit code: 0, or 2 for what the user can mend."""
     parser = argparse.ArgumentParser(
         prog="lucid-mini",
         description="Automatic differentiation that shows what a backward pass remembers.",
@@ -19,9 +21,22 @@ def main(argv: list[str] | None = None) -> int:
         "tour", help="train on handwritten digits, trace one step, draw what it remembers"
     )
     tour.add_argument(
-        "--out", type=Path, default=Path("tour"), metavar="FOLDER", help="where the pictures go (default: tour)"
+        "--out",
+        type=Path,
+        default=Path("tour"),
+        metavar="FOLDER",
+        help="where the pictures go (default: tour)",
     )
-    options = parser.parse_args(argv)
+    commands.add_parser(
+        "book",
+        help="open the book in JupyterLab",
+        epilog="Further arguments go to JupyterLab: lucid-mini book --no-browser",
+    )
+    options, rest = parser.parse_known_args(argv)
+    if options.command == "book":
+        return _book(rest)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
         return _tour(options.out)
     except KeyboardInterrupt:
@@ -42,6 +57,32 @@ def _tour(folder: Path) -> int:
         return 2
     run(folder)
     return 0
+
+
+def _book(arguments: list[str]) -> int:
+    """JupyterLab on the chapters, which lie beside the package in a clone."""
+    folder = Path(__file__).resolve().parents[1] / "book"
+    if not any(folder.glob("[0-9]*.ipynb")):
+        print(
+            "lucid-mini book: the book is not installed with the package. Clone the repository, and "
+            "install it there with pip install -e '.[book]'.",
+            file=sys.stderr,
+        )
+        return 2
+    missing = [name for name in ("jupyterlab", "matplotlib") if find_spec(name) is None]
+    if missing:
+        names = " and ".join(missing)
+        print(
+            f"lucid-mini book: {names} not installed: pip install 'lucid-mini[book]'",
+            file=sys.stderr,
+        )
+        return 2
+    with subprocess.Popen([sys.executable, "-m", "jupyterlab", str(folder), *arguments]) as lab:
+        while True:
+            try:
+                return lab.wait()
+            except KeyboardInterrupt:
+                continue  # it goes to JupyterLab too, which asks whether to stop
 
 
 if __name__ == "__main__":
