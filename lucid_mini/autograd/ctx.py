@@ -12,11 +12,15 @@ The ctx keeps nothing by default. Three ways to keep a value, in the order of pr
 import copy
 import gc
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
+
+import numpy as np
 
 from .. import events
 from ..errors import (
+    AutogradError,
+    CtxAttributeWarning,
     CtxUsageError,
     GraphFreedError,
     InferenceTensorError,
@@ -24,15 +28,16 @@ from ..errors import (
     SavedTwiceWarning,
 )
 from . import saved
-from .mode import mode
-from .saved import DETACHED, Freed, check_versions, versions_of
+from .callsite import outer_level
+from .inside import Found, tensors_inside
+from .saved import DETACHED, Freed, check_versions, restored, versions_of
 
 # What a ctx is doing now.
 FORWARD = 1  # forward runs, and the outputs will be recorded
 FORWARD_UNRECORDED = 2  # forward runs under no_grad
 IDLE = 0
 ARRAYS = 3  # the engine runs the rule of a Function with `arrays = True`: saved values are arrays
-# Or a Node: the engine runs the rule on tensors, and saved outputs re-attach themselves to that node.
+# Or a Node: the engine runs the rule on tensors; saved outputs re-attach themselves to that node.
 
 
 class NeedsInputGrad(tuple[bool, ...]):
@@ -44,11 +49,13 @@ class NeedsInputGrad(tuple[bool, ...]):
     _names: tuple[str, ...]
 
     def __new__(cls, flags: tuple[bool, ...], names: tuple[str, ...] = ()) -> "NeedsInputGrad":
+        """Flags, and the name of each if the names are known."""
         self = super().__new__(cls, flags)
         self.__dict__["_names"] = names
         return self
 
     def __getitem__(self, key: Any) -> Any:
+        """The flag at a position or under a name. Raises: KeyError that lists the names."""
         if isinstance(key, str):
             if key in self._names:
                 return super().__getitem__(self._names.index(key))
@@ -67,15 +74,16 @@ class NeedsInputGrad(tuple[bool, ...]):
     def __repr__(self) -> str:
         if len(self._names) != len(self):
             return f"NeedsInputGrad{tuple(self)!r}"
-        return f"NeedsInputGrad({', '.join(f'{n}={f}' for n, f in zip(self._names, self, strict=True))})"
+        flags = ", ".join(f"{name}={flag}" for name, flag in zip(self._names, self, strict=True))
+        return f"NeedsInputGrad({flags})"
 
 
 class SavedVariables(Mapping[Any, Any]):
     """What was saved, by name (`.a`, `["a"]`), positional values by their position."""
 
-    def __init__(self, values: dict[Any, Any], label: str) -> None:
+    def __init__(self, values: dict[Any, Any], function: Any) -> None:
         self.__dict__["_values"] = values
-        self.__dict__["_label"] = label
+        self.__dict__["_function"] = function
 
     def __getitem__(self, key: Any) -> Any:
         try:
@@ -105,14 +113,14 @@ class SavedVariables(Mapping[Any, Any]):
 
     def _missing(self, key: Any) -> str:
         names = ", ".join(map(str, self)) or "nothing"
-        return f"{self.__dict__['_label']} saved no '{key}'; it saved {names}"
+        return f"{_name_of(self.__dict__['_function'])} saved no '{key}'; it saved {names}"
 
 
 class _Marks:
     """The rare facts of a ctx, made when one of them is stated.
 
-    `kept` are the keys under which something other than a small constant was put into the bag or
-    saved by name: `Function.apply` looks at those once the outputs are known.
+    `kept` are the keys under which something that may hold a tensor was put into the bag or saved
+    by name: they are looked at once the outputs are known.
     """
 
     __slots__ = ("dirty", "kept", "materialize", "non_differentiable")
@@ -123,13 +131,25 @@ class _Marks:
         self.non_differentiable: tuple[Any, ...] | None = None
         self.materialize = True
 
+    def keep(self, key: str) -> None:
+        """Note `key`, once."""
+        if key not in self.kept:
+            self.kept.append(key)
+
+    def copy(self) -> "_Marks":
+        """The same facts in an object of their own."""
+        twin = copy.copy(self)
+        twin.kept = list(self.kept)
+        return twin
+
 
 class _Fields:
     """The fields of a ctx with plain assignment.
 
     `FunctionCtx.__setattr__` guards what users assign, at 130 ns a time; `Function.apply` fills a
-    `_Fields` at 7 ns a field and then turns it into a `FunctionCtx`. What users assign lies in `__dict__`.
-    A `__getattr__` would make each read of a field here four times as dear.
+    `_Fields` at 7 ns a field and then turns it into a `FunctionCtx`. What users assign lies in
+    `__dict__`. A `__getattr__` would make each read of a field here four times as dear, so the text
+    of an AttributeError is improved where it is caught (`better_missing`).
     """
 
     __slots__ = (
@@ -153,11 +173,17 @@ class _Fields:
     _versions: tuple[int, ...] | None  # of the slots; None when all are 0
 
 
-_set_phase = _Fields._phase.__set__  # type: ignore[attr-defined]
-_set_saved = _Fields._saved.__set__  # type: ignore[attr-defined]
-_set_versions = _Fields._versions.__set__  # type: ignore[attr-defined]
-_set_named = _Fields._named.__set__  # type: ignore[attr-defined]
-_set_marks = _Fields._marks.__set__  # type: ignore[attr-defined]
+def _setter(field: str) -> Any:
+    return _Fields.__dict__[field].__set__
+
+
+_set_function = _setter("_function")
+_set_needs = _setter("_needs")
+_set_phase = _setter("_phase")
+_set_saved = _setter("_saved")
+_set_versions = _setter("_versions")
+_set_named = _setter("_named")
+_set_marks = _setter("_marks")
 
 
 class FunctionCtx(_Fields):
@@ -165,6 +191,7 @@ class FunctionCtx(_Fields):
 
     Keeps: what it is told to, and nothing else.
     Owned by its node; a ctx made by hand (`FunctionCtx()`) behaves like one inside forward.
+    Raises: ValueError where names and flags differ in number.
     """
 
     __slots__ = ()
@@ -174,10 +201,14 @@ class FunctionCtx(_Fields):
         argument_names: tuple[str, ...] = (),
         argument_needs_grad: tuple[bool, ...] = (),
     ) -> None:
-        _Fields._function.__set__(self, None)  # type: ignore[attr-defined]
-        _Fields._needs.__set__(  # type: ignore[attr-defined]
-            self, NeedsInputGrad(tuple(argument_needs_grad), tuple(argument_names))
-        )
+        if argument_names and len(argument_names) != len(argument_needs_grad):
+            raise ValueError(
+                f"FunctionCtx: {len(argument_names)} argument names and {len(argument_needs_grad)} "
+                "flags were given; pass one flag a name"
+            )
+        flags = tuple(map(bool, argument_needs_grad))
+        _set_function(self, None)
+        _set_needs(self, NeedsInputGrad(flags, tuple(argument_names)))
         _set_phase(self, FORWARD)
         _set_saved(self, None)
         _set_versions(self, None)
@@ -186,12 +217,12 @@ class FunctionCtx(_Fields):
 
     # -- saving ---------------------------------------------------------------------------------
 
-    def save_for_backward(self, *tensors: Any, **named: Any) -> None:
-        """Keep `tensors` (tensors or None), and any object under a name, until the node is released.
+    def save_for_backward(self, /, *tensors: Any, **named: Any) -> None:
+        """Keep `tensors` (tensors or None), and any object under a name, until the node is done.
 
-        A second call replaces the first.   Keeps: each tensor, by reference; an output by its array.
-        Raises: CtxUsageError outside forward or for a name that is taken; TypeError for a positional
-        value that is neither a tensor nor None; InferenceTensorError.
+        A second call replaces the first.   Keeps: each tensor by reference, an output by its array.
+        Raises: CtxUsageError outside forward or for a name that is taken; TypeError for a
+        positional value that is neither a tensor nor None; InferenceTensorError.
         """
         if named or self._saved is not None or self._phase not in _IN_FORWARD:
             tensors = self._save_carefully(tensors, named)
@@ -210,15 +241,15 @@ class FunctionCtx(_Fields):
         if any(tensor is not None and not hasattr(tensor, "_memory") for tensor in tensors):
             self._refuse_position(tensors)
         for name in named:
-            if name in _RESERVED or name.startswith("_"):
+            if name in _RESERVED or name in _OF_MAPPING or name.startswith("_"):
                 raise CtxUsageError(
-                    f"{self._name}: save_for_backward({name}=…) would hide the ctx's own '{name}', a reserved "
-                    f"name. Use another name."
+                    f"{self._name}: save_for_backward({name}=…) uses a reserved name, that of "
+                    "something which ctx or saved_variables has already. Use another name."
                 )
         if self._saved is not None:
             warnings.warn(
-                f"{self._name} called save_for_backward twice; the second call replaced what the first had "
-                f"saved. Save everything in one call.",
+                f"{self._name} called save_for_backward twice; the second call replaced what the "
+                "first had saved. Save everything in one call.",
                 SavedTwiceWarning,
                 stacklevel=3,
             )
@@ -228,25 +259,26 @@ class FunctionCtx(_Fields):
         _set_named(self, None)
         if not named:
             return tensors
-        slots, names = list(tensors), {}
+        slots = list(tensors)
+        names: dict[str, Any] = {}
         for name, value in named.items():
             if hasattr(value, "_memory"):
                 names[name] = len(slots)
                 slots.append(value)
             else:
                 names[name] = [value]
-                if type(value) not in _SMALL and not _is_small(value):
-                    self._rare().kept.append(name)
+                if type(value) not in _SMALL and not is_small(value):
+                    self._rare().keep(name)
         _set_named(self, names)
         return tuple(slots)
 
     def _read_versions(self, tensors: tuple[Any, ...]) -> tuple[int, ...] | None:
         for tensor in tensors:
             memory = None if tensor is None else tensor._memory
-            if memory is not None and memory.inference:
+            if memory is not None and memory.inference and self._phase == FORWARD:
                 raise InferenceTensorError(
-                    f"{self._name} cannot save a tensor made in inference_mode. Make it outside, or save "
-                    f"`x.clone()` of it."
+                    f"{self._name} cannot save a tensor made in inference_mode. Make it outside, "
+                    "or save `x.clone()` of it."
                 )
         return versions_of(tensors)
 
@@ -254,9 +286,9 @@ class FunctionCtx(_Fields):
         for position, value in enumerate(tensors):
             if value is not None and not hasattr(value, "_memory"):
                 raise TypeError(
-                    f"{self._name}: save_for_backward takes tensors by position, and argument {position} is "
-                    f"{_a(type(value).__name__)}. Save it by keyword, save_for_backward(name=value), or keep it "
-                    f"with ctx.store."
+                    f"{self._name}: save_for_backward takes tensors by position, and argument "
+                    f"{position} is {_a(type(value).__name__)}. Save it by keyword, "
+                    "save_for_backward(name=value), or keep it with ctx.store."
                 ) from None
         raise AssertionError("no position to refuse")
 
@@ -266,22 +298,15 @@ class FunctionCtx(_Fields):
     def saved_tensors(self) -> tuple[Any, ...]:
         """What was saved, in the order of the save; `()` when nothing was.
 
-        An input comes back as the identical tensor, an output as a tensor with its history. In a rule
-        with `arrays = True` that the engine runs in a first-order pass, all are arrays.
+        An input comes back as the identical tensor, an output as a tensor with its history, None as
+        None; tensors saved by name follow those saved by position. In a rule with `arrays = True`
+        that the engine runs in a first-order pass, all are arrays.
         Raises: GraphFreedError, VersionMismatchError.
         """
         slots = self._saved
         if type(slots) is not tuple:
-            if slots is None:
-                return ()
-            self._say_freed(slots)
-        if self._phase is ARRAYS:
-            values = self._as_arrays(slots)
-        else:
-            values = self._unpack(slots)
-        if self._named is not None:
-            return tuple([value for value in values if value is not None])
-        return values
+            slots = self._no_slots(slots)
+        return self._as_arrays(slots) if self._phase is ARRAYS else self._unpack(slots)
 
     @property
     def saved_variables(self) -> SavedVariables:
@@ -290,26 +315,40 @@ class FunctionCtx(_Fields):
         Raises: GraphFreedError, VersionMismatchError.
         """
         slots, named = self._saved, self._named or {}
-        if type(slots) is Freed:
-            self._say_freed(slots)
-        values = (self._as_arrays if self._phase is ARRAYS else self._unpack)(slots or ())
+        if type(slots) is not tuple:
+            slots = self._no_slots(slots)
+        values = self._as_arrays(slots) if self._phase is ARRAYS else self._unpack(slots)
         positional = len(values) - sum(type(at) is int for at in named.values())
         found: dict[Any, Any] = dict(enumerate(values[:positional]))
         for name, at in named.items():
             found[name] = values[at] if type(at) is int else at[0]
-        return SavedVariables(found, self._name)
+        return SavedVariables(found, self._function)
+
+    def _no_slots(self, slots: Freed | None) -> tuple[Any, ...]:
+        """What there is to read where there are no slots: nothing.
+
+        Raises: GraphFreedError where a pass released them.
+        """
+        if slots is None:
+            return ()
+        if self._phase not in _IN_FORWARD:
+            self._refuse_orphan()
+        raise GraphFreedError(f"{self._name} {slots.text}")
 
     def _as_arrays(self, slots: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arrays in `slots`, versions checked on the way where no slot had been written at the save."""
+        """The arrays in `slots`, each still in the version that was saved."""
         if self._versions is not None:
-            check_versions(slots, self._versions, self._name)
-        values = []
+            check_versions(slots, self._versions, self)
+            slots = restored(slots, self)
+        if events.recorder is not None:
+            events.recorder.unpacked(self)
+        values: list[Any] = []
         for slot in slots:
             if slot is None:
                 values.append(None)
                 continue
             if (memory := slot._memory) is not None and memory.version and self._versions is None:
-                check_versions(slots, None, self._name)
+                check_versions(slots, None, self)
             values.append(slot._data)
         return tuple(values)
 
@@ -317,12 +356,12 @@ class FunctionCtx(_Fields):
         """The tensors in `slots`; a saved output is attached to its node again."""
         if self._phase is IDLE:
             # Read from outside a pass: by a tool, or by code that kept the ctx for itself.
-            if self._node() is None and self._function is not None:
-                raise GraphFreedError(
-                    f"{self._name}: this ctx belongs to no live graph; the output that owned its node is gone. "
-                    f"Keep the output, not the ctx."
-                )
-        check_versions(slots, self._versions, self._name)
+            self._refuse_orphan()
+        check_versions(slots, self._versions, self)
+        if self._versions is not None:
+            slots = restored(slots, self)
+        if events.recorder is not None:
+            events.recorder.unpacked(self)
         for slot in slots:
             if type(slot) in DETACHED:
                 break
@@ -341,8 +380,12 @@ class FunctionCtx(_Fields):
                 values.append(slot)
         return tuple(values)
 
-    def _say_freed(self, freed: Freed) -> NoReturn:
-        raise GraphFreedError(f"{self._name} {freed.text}")
+    def _refuse_orphan(self) -> None:
+        if self._function is not None and self._node() is None:
+            raise GraphFreedError(
+                f"{self._name}: this ctx belongs to no live graph; the output that owned its node "
+                "is gone, or the call was not recorded. Keep the output, not the ctx."
+            )
 
     # -- marks ----------------------------------------------------------------------------------
 
@@ -389,8 +432,8 @@ class FunctionCtx(_Fields):
         marks = self._rare()
         if getattr(marks, field) is not None:
             warnings.warn(
-                f"{self._name} called {method} twice; the second call replaced the first. Name every tensor "
-                f"in one call.",
+                f"{self._name} called {method} twice; the second call replaced the first. Name "
+                "every tensor in one call.",
                 SavedTwiceWarning,
                 stacklevel=4,
             )
@@ -410,8 +453,8 @@ class FunctionCtx(_Fields):
     def _only_in_forward(self, method: str) -> None:
         if self._phase not in _IN_FORWARD:
             raise CtxUsageError(
-                f"{self._name}: {method} works only inside forward (or setup_context). To hand a value to a "
-                f"later backward, save it in forward."
+                f"{self._name}: {method} works only inside forward (or setup_context). To hand a "
+                "value to a later backward, save it in forward."
             )
 
     # -- the bag --------------------------------------------------------------------------------
@@ -439,16 +482,55 @@ class FunctionCtx(_Fields):
     def __setattr__(self, key: str, value: Any) -> None:
         if key in _RESERVED or key.startswith("_"):
             raise AttributeError(
-                f"{self._name}: '{key}' is a reserved name of the ctx. Store the value under another name."
+                f"{self._name}: '{key}' is a reserved name of the ctx. Store the value under "
+                "another name."
             )
         object.__setattr__(self, key, value)
-        if type(value) not in _SMALL and not _is_small(value):
-            self._rare().kept.append(key)
+        if type(value) not in _SMALL and not is_small(value):
+            if events.recorder is not None:
+                events.recorder.stored(self, key)
+            self._rare().keep(key)
+            if self._phase not in _IN_FORWARD and self._function is not None:
+                self._warn_of_kept(())
 
     def __delattr__(self, key: str) -> None:
         if key not in self.__dict__:
-            raise AttributeError(f"{self._name} has nothing stored under '{key}'")
+            raise AttributeError(_missing_text(self, key))
         del self.__dict__[key]
+
+    def _warn_of_kept(self, outputs: Sequence[Any]) -> None:
+        """Warn, once per Function and key, of a tensor that the ctx keeps without saving it."""
+        warned = self._function._warned
+        for key in self._rare().kept:
+            if key not in warned and (text := self._kept_text(key, outputs)):
+                warnings.warn(text, CtxAttributeWarning, stacklevel=outer_level())
+                warned.add(key)
+
+    def _kept_text(self, key: str, outputs: Sequence[Any]) -> str:
+        """What is wrong with what lies under `key`, "" if nothing is.
+
+        A tensor in the bag always is. In a container, partial or callable these are: an output, a
+        tensor with history, and one that nobody else holds, so that it was made for this. Constants
+        and parameters may lie there.
+        """
+        found: list[Found] = []
+        if key in self.__dict__:
+            found += tensors_inside(self.__dict__, key, f"ctx.{key}")
+        if self._named and type(at := self._named.get(key)) is list:
+            found += tensors_inside(at, 0, f"saved_variables.{key}")
+        for path, tensor, only_here in found:
+            if any(tensor is o or tensor._base is o for o in outputs):
+                return (
+                    f"{self._name} keeps an output in {path}: {path} -> output -> grad_fn -> ctx "
+                    "is a cycle, which only the garbage collector frees, and backward does not "
+                    "release it. Use ctx.save_for_backward."
+                )
+            if path == f"ctx.{key}" or only_here or not tensor.is_leaf:
+                return (
+                    f"{self._name} keeps a tensor of {tensor.nbytes} bytes in {path}: it is not "
+                    f"version-checked and not released by backward. Use ctx.save_for_backward."
+                )
+        return ""
 
     # -- copies and names -----------------------------------------------------------------------
 
@@ -457,17 +539,19 @@ class FunctionCtx(_Fields):
 
         No node owns the clone. Keeps: what the original keeps (deep: a copy of it).
         """
-        twin = type(self)(self._needs._names, tuple(self._needs))
+        twin = FunctionCtx()
+        _set_function(twin, self._function)
+        _set_needs(twin, self._needs)
+        spread = copy.deepcopy if deep else copy.copy
         slots = self._saved
         if type(slots) is tuple:
-            slots = self._unpack(slots)
-            if deep:
-                slots = tuple([None if slot is None else slot.detach().clone() for slot in slots])
+            slots = spread(self._unpack(slots))
+            _set_versions(twin, versions_of(slots))
         _set_saved(twin, slots)
-        _set_versions(twin, versions_of(slots) if type(slots) is tuple else None)
-        spread = copy.deepcopy if deep else copy.copy
-        _set_named(twin, None if self._named is None else spread(self._named))
+        _set_named(twin, spread(self._named))
         twin.__dict__.update(spread(self.__dict__))
+        if self._marks is not None:
+            _set_marks(twin, self._marks.copy())
         return twin
 
     def _node(self) -> Any:
@@ -490,7 +574,7 @@ class FunctionCtx(_Fields):
             node = self._node()
             if node is not None:
                 return str(node.label)
-        return "FunctionCtx" if self._function is None else str(self._function.__name__)
+        return _name_of(self._function)
 
     def __repr__(self) -> str:
         slots = self._saved
@@ -507,23 +591,69 @@ AutogradContext = FunctionCtx
 
 _IN_FORWARD = (FORWARD, FORWARD_UNRECORDED)
 _RESERVED = frozenset(name for name in dir(FunctionCtx) if not name.startswith("_"))
+_OF_MAPPING = frozenset(name for name in dir(SavedVariables) if not name.startswith("_"))
 #: What may lie in the bag without a second look: it cannot hold a tensor.
 _SMALL = frozenset((int, float, complex, bool, str, bytes, type(None), type, slice, type(Ellipsis)))
 
 
-def _is_small(value: Any) -> bool:
-    """Whether `value` is a tuple of small things, or of such tuples: a shape, an index."""
-    return type(value) is tuple and all(type(v) in _SMALL or _is_small(v) for v in value)
+def is_small(value: Any) -> bool:
+    """Whether `value` cannot hold a tensor: a shape, an index, an array, and tuples of such."""
+    if type(value) is tuple:
+        for item in value:  # noqa: SIM110 - all() costs twice as much, and every reshape pays
+            if type(item) not in _SMALL and not is_small(item):
+                return False
+        return True
+    if type(value) is np.ndarray:
+        return not value.dtype.hasobject
+    return type(value) in _SMALL or isinstance(value, np.generic | np.dtype)
+
+
+def _name_of(function: Any) -> str:
+    return "FunctionCtx" if function is None else str(function.__name__)
 
 
 def refuse_leaf(tensor: Any, writer: str) -> None:
-    """Raise LeafInPlaceError if `tensor` is a leaf that requires grad."""
-    if tensor._node is not None and tensor.is_leaf:
+    """Raise LeafInPlaceError if `tensor` is a leaf that requires grad, or a view of one."""
+    root = tensor if tensor._base is None else tensor._base
+    if tensor._node is None and root._node is not None:
+        refuse_hidden(tensor, writer)
+    if tensor._node is not None and root._node is not None and root.is_leaf:
+        what = "a leaf" if root is tensor else "a view of a leaf"
         raise LeafInPlaceError(
-            f"{writer} would write in place into a leaf that requires grad; the value that earlier ops saw "
-            f"would be lost. Write under `with lm.no_grad():`, or into a clone."
+            f"{writer} would write in place into {what} that requires grad; the value that earlier "
+            "ops saw would be lost. Write under `with lm.no_grad():`, or into a clone."
         )
 
 
+def refuse_hidden(view: Any, writer: str) -> NoReturn:
+    """Raise because `view` was made under no_grad: a write through it would have no history."""
+    raise AutogradError(
+        f"{writer} would write in place into a view that was made under no_grad, and the tensor it "
+        "is a view of requires grad; the write would have no history. Make the view with recording "
+        "on, or write under `with lm.no_grad():` too."
+    )
+
+
 def _a(noun: str) -> str:
+    """The name of a type with its article, for an error text."""
+    if noun == "NoneType":
+        return "None"
     return f"{'an' if noun[:1] in 'aeiouAEIOU' else 'a'} {noun}"
+
+
+def better_missing(error: AttributeError, ctx: FunctionCtx) -> AttributeError:
+    """`error` of a ctx attribute that was never stored, with a text that names Function and key.
+
+    The same error object: its traceback shows the line that asked.
+    """
+    if error.obj is ctx and type(error.name) is str and not hasattr(type(ctx), error.name):
+        error.args = (_missing_text(ctx, error.name),)
+    return error
+
+
+def _missing_text(ctx: FunctionCtx, key: str) -> str:
+    stored = ", ".join(ctx.__dict__) or "nothing"
+    return (
+        f"{ctx._name}: nothing is stored under '{key}' in this ctx; it holds {stored}. Set "
+        f"ctx.{key} in forward, or ask with ctx.load('{key}', default)."
+    )

@@ -3,6 +3,7 @@
 What a tensor can do with other tensors (operators, `sum`, `reshape` …) is bound in `ops/table.py`.
 """
 
+import warnings
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from .. import events
 from ..errors import NoGradientError, NotALeafError
 from . import saved
+from .inside import tensors_inside
 from .mode import mode
 from .node import AccumulateGrad
 from .passes import backward
@@ -24,7 +26,7 @@ Array = NDArray[Any]
 class Tensor:
     """A NumPy array that remembers how it was made.
 
-    Owns: its array, and `grad_fn`, the node that made it (a leaf: the AccumulateGrad that fills `.grad`).
+    Owns: its array, and `grad_fn`, the node that made it (a leaf: what fills its `.grad`).
     Made by `lm.tensor`, `lm.zeros` …, and by every op.
     """
 
@@ -49,7 +51,7 @@ class Tensor:
     __array_ufunc__ = None
 
     def __init__(
-        self, data: ArrayLike, *, dtype: DTypeLike = None, requires_grad: bool = False
+        self, data: ArrayLike, *, dtype: DTypeLike | None = None, requires_grad: bool = False
     ) -> None:
         self._data = as_array(data, dtype)
         self._node = self._grad = self._memory = self._base = None
@@ -114,7 +116,7 @@ class Tensor:
         """The elements as (nested) lists of Python numbers."""
         return self._data.tolist()
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy or (dtype is not None and np.dtype(dtype) != self._data.dtype):
             return np.array(self._data, dtype=dtype)
         return self.numpy()
@@ -132,8 +134,8 @@ class Tensor:
     def __bool__(self) -> bool:
         if self._data.size != 1:
             raise ValueError(
-                f"a tensor of {self._data.size} elements has no single truth value; use (x > 0).numpy().all() "
-                f"or .any()"
+                f"a tensor of {self._data.size} elements has no single truth value; use "
+                "(x > 0).numpy().all() or .any()"
             )
         return bool(self._data)
 
@@ -151,6 +153,19 @@ class Tensor:
 
     def __hash__(self) -> int:
         return id(self)
+
+    def __copy__(self) -> "Tensor":
+        return self._twin(self.detach())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor":
+        return self._twin(wrap(self._data.copy()))
+
+    def _twin(self, twin: "Tensor") -> "Tensor":
+        """`twin` with the history of this tensor, or as a leaf of its own where this is a leaf."""
+        if self.is_leaf:
+            return twin.requires_grad_(self.requires_grad)
+        twin._node, twin._output_nr = self._node, self._output_nr
+        return twin
 
     def __repr__(self) -> str:
         body = np.array2string(self._data, separator=", ", prefix="tensor(", precision=4)
@@ -183,16 +198,16 @@ class Tensor:
             if flag:
                 return self
             raise NotALeafError(
-                f"requires_grad of a tensor made by {self._node.label} cannot be switched off: it is not a leaf. "
-                f"Use .detach() for a tensor without that history."
+                f"requires_grad of a tensor made by {self._node.label} cannot be switched off: it "
+                "is not a leaf. Use .detach() for a tensor without that history."
             )
         if not flag:
             self._node = None
         elif self._node is None:
             if self._data.dtype.kind != "f":
                 raise TypeError(
-                    f"only tensors of a floating dtype can require grad, and this one is {self._data.dtype}. "
-                    f"Use .to(float)."
+                    "only tensors of a floating dtype can require grad, and this one is "
+                    f"{self._data.dtype}. Use .to(float)."
                 )
             self._node = AccumulateGrad(self, self._data.shape, self._data.dtype)
         return self
@@ -224,7 +239,8 @@ class Tensor:
                 raise TypeError(f".grad takes a tensor or None, not {type(value).__name__}")
             if value._data.shape != self._data.shape:
                 raise ValueError(
-                    f".grad of a tensor of shape {self._data.shape} cannot have shape {value._data.shape}"
+                    f".grad of a tensor of shape {self._data.shape} cannot have shape "
+                    f"{value._data.shape}"
                 )
         self._grad = value
 
@@ -261,7 +277,8 @@ class Tensor:
         """Add the derivative of this tensor to the `.grad` of every leaf it depends on.
 
         Shape: `gradient` has the shape of this tensor; for one element it may be left out and is 1.
-        Keeps: nothing (`retain_graph`: what the graph has saved; `create_graph`: the graph of the gradients).
+        Keeps: nothing (`retain_graph`: what the graph has saved; `create_graph`: the graph of the
+        gradients).
         Raises: NonScalarBackwardError, NoGradientError, GraphFreedError, and what the rules raise.
         """
         backward([self], [gradient], retain_graph, create_graph, inputs)
@@ -282,35 +299,49 @@ def wrap(data: Array) -> Tensor:
 saved.wrap = wrap
 
 
-def as_array(data: Any, dtype: DTypeLike = None) -> Array:
+def as_array(data: Any, dtype: DTypeLike | None = None) -> Array:
     """A fresh array of `data`, floats as float64.
 
     Raises: TypeError for objects: a cycle through an object array is never collected.
     """
     array = np.array(data, dtype=dtype)
-    if array.dtype.kind not in "biufc":
-        raise TypeError(
-            f"a tensor holds numbers, and this data has dtype {array.dtype}. Pass numbers of one kind, or "
-            f"rows of one length."
-        )
+    refuse_objects(array.dtype)
     return array
 
 
-def tensor(data: Any, *, dtype: DTypeLike = None, requires_grad: bool = False) -> Tensor:
+def refuse_objects(dtype: np.dtype[Any]) -> None:
+    """Raise TypeError if `dtype` is not one of numbers."""
+    if dtype.kind not in "biufc":
+        raise TypeError(
+            f"a tensor holds numbers, and this data has dtype {dtype}. Pass numbers of one kind, "
+            f"or rows of one length."
+        )
+
+
+def tensor(data: Any, *, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
     """A new leaf with a copy of `data`. Python floats become float64.
 
-    Bytes: those of the copy.   Raises: TypeError for objects, and for a dtype that cannot require grad.
+    Bytes: those of the copy.   Raises: TypeError for objects, and for a dtype that cannot require
+    grad.
     """
     if type(data) is Tensor:
-        import warnings
-
         warnings.warn(
-            "lm.tensor(t) copies t and drops its history; write t.detach().clone() to say so, or t.clone() to "
-            "keep it",
+            "lm.tensor(t) copies t and drops its history; write t.detach().clone() to say so, or "
+            "t.clone() to keep it",
             UserWarning,
             stacklevel=2,
         )
         data = data._data
+    elif isinstance(data, list | tuple):
+        for path, item, _ in tensors_inside([data], 0, "data", closed=True):
+            if item._node is not None:
+                warnings.warn(
+                    f"lm.tensor copies the numbers and drops the history of {path}; use lm.stack "
+                    f"to keep it",
+                    UserWarning,
+                    stacklevel=2,
+                )
+                break
     return Tensor(data, dtype=dtype, requires_grad=requires_grad)
 
 
@@ -323,8 +354,7 @@ def from_numpy(array: Array) -> Tensor:
         raise TypeError(
             f"from_numpy takes a NumPy array, not {type(array).__name__}; use lm.tensor"
         )
-    if array.dtype.kind not in "biufc":
-        raise TypeError(f"a tensor holds numbers, and this array has dtype {array.dtype}")
+    refuse_objects(array.dtype)
     made = wrap(array if type(array) is np.ndarray else np.asarray(array))
     if mode.inference:
         made._memory = INFERENCE

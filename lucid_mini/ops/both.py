@@ -1,8 +1,8 @@
 """The functions that a rule needs beside operators, for arrays and tensors alike.
 
-A rule is written once: in a first-order pass the engine hands it arrays, under `create_graph` tensors,
-which record what is done with them. Operators, `.sum(axis=…, keepdims=…)` and `.reshape(shape)` are
-spelled the same for both; this file has the rest.
+A rule is written once: in a first-order pass the engine hands it arrays, under `create_graph`
+tensors, which record what is done with them. Operators, `.sum(axis=…, keepdims=…)` and
+`.reshape(shape)` are spelled the same for both; this file has the rest.
 """
 
 from typing import Any
@@ -46,18 +46,22 @@ def expand_to(x: Any, shape: tuple[int, ...]) -> Any:
 
 def permute(x: Any, axes: tuple[int, ...]) -> Any:
     """`x` with its axes in the order `axes`."""
-    return x.permute(axes) if type(x) is Tensor else x.transpose(axes)
+    if type(x) is Tensor:
+        return x.permute(axes)  # type: ignore[attr-defined]
+    return x.transpose(axes)
 
 
 def swap_last(x: Any) -> Any:
     """`x` with its last two axes exchanged."""
-    return x.transpose(-1, -2) if type(x) is Tensor else x.swapaxes(-1, -2)
+    if type(x) is Tensor:
+        return x.transpose(-1, -2)  # type: ignore[attr-defined]
+    return x.swapaxes(-1, -2)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
     """`x` where `condition` holds, `y` elsewhere."""
-    if type(x) is Tensor or type(y) is Tensor or type(condition) is Tensor:
-        from_tensor = x if type(x) is Tensor else y
+    if is_tensor(x) or is_tensor(y) or is_tensor(condition):
+        from_tensor = x if is_tensor(x) else y if is_tensor(y) else condition
         return from_tensor._where(condition, x, y)
     return np.where(condition, x, y)
 

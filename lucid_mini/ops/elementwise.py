@@ -286,7 +286,7 @@ class Sigmoid(Function):
 
 
 class Relu(Function):
-    """max(x, 0).   Keeps: the output, which the next op mostly keeps anyway; x would be a second buffer."""
+    """max(x, 0).   Keeps: the output: the next op mostly does so too, and x is one more buffer."""
 
     arrays = True
 
@@ -419,7 +419,12 @@ def _discrete(name: str, ufunc: np.ufunc, doc: str) -> type[Function]:
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
         return fresh(ufunc(*aligned(a._data, b._data)))
 
-    body = {"broadcasts": True, "forward": staticmethod(forward), "__doc__": doc, "__module__": __name__}
+    body = {
+        "broadcasts": True,
+        "forward": staticmethod(forward),
+        "__doc__": doc,
+        "__module__": __name__,
+    }
     return type(name, (Function,), body)
 
 

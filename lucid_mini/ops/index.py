@@ -11,7 +11,10 @@ from .operands import Array, fresh
 
 
 class Index(Function):
-    """x[index]: a view for slices and integers, a copy for arrays and masks.   Keeps: the index and a shape."""
+    """x[index]: a view for slices and integers, a copy for arrays and masks.
+
+    Keeps: the index and a shape.
+    """
 
     arrays = True
 
@@ -71,7 +74,7 @@ def is_basic(index: Any) -> bool:
 
 
 def as_index(index: Any) -> Any:
-    """`index` with its tensors as arrays of their own: what is saved cannot be changed through them."""
+    """`index` with its tensors as arrays of their own, so that nobody can change what is saved."""
     if type(index) is Tensor:
         return _frozen(index._data)
     if isinstance(index, list):

@@ -82,7 +82,10 @@ class Cat(Function):
 
 
 class Unbind(Function):
-    """The slices along `dim`, each without it: as many outputs as `dim` is long, views.   Keeps: nothing."""
+    """The slices along `dim`, each without it: as many outputs as `dim` is long. Views.
+
+    Keeps: nothing.
+    """
 
     arrays = True
 
@@ -152,14 +155,14 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
 
 
 def _several(tensors: Any, name: str) -> list[Any]:
-    tensors = list(tensors)
-    if not tensors:
+    several = list(tensors)
+    if not several:
         raise ValueError(f"{name} needs at least one tensor")
-    for index, t in enumerate(tensors):
+    for index, t in enumerate(several):
         if type(t) is not Tensor:
             raise TypeError(f"{name}: item {index} is no tensor but {type(t).__name__}")
-        if name == "stack" and t.shape != tensors[0].shape:
+        if name == "stack" and t.shape != several[0].shape:
             raise ValueError(
-                f"stack: item {index} has shape {t.shape}, and item 0 has {tensors[0].shape}"
+                f"stack: item {index} has shape {t.shape}, and item 0 has {several[0].shape}"
             )
-    return tensors
+    return several

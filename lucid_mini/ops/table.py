@@ -1,7 +1,8 @@
 """The one place where ops become operators, methods and functions.
 
-`METHODS` hangs on Tensor, `FUNCTIONS` is what `lm.` offers. An op whose arguments are all tensors is
-bound as it is (`Mul.apply` is `Tensor.__mul__`); the others get a function that reads `dim` and the like.
+`METHODS` hangs on Tensor, `FUNCTIONS` is what `lm.` offers. An op whose arguments are all tensors
+is bound as it is (`Mul.apply` is `Tensor.__mul__`); the others get a function that reads `dim` and
+the like.
 """
 
 from collections.abc import Callable
@@ -9,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.tensor import Tensor, tensor
+from ..autograd.tensor import Tensor, refuse_objects, tensor
 from . import elementwise as e
 from . import inplace as i
 from . import reduce as r
 from . import shape as s
 from .index import Index, as_index
 from .linalg import Matmul
-from .operands import aligned, axis_of, fresh, one_name
+from .operands import axis_of, number, one_name
 from .reduce import Choose
 
 # -- operators ------------------------------------------------------------------------------------
@@ -30,9 +31,9 @@ def _swapped(apply: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def power(x: Any, exponent: Any) -> Any:
-    """x ** exponent, for tensors and numbers on either side."""
+    """Power x ** exponent, for tensors and numbers on either side."""
     if isinstance(exponent, int | float) and type(x) is Tensor:
-        return e.PowNumber.apply(x, exponent)
+        return e.PowNumber.apply(x, number(exponent))
     return e.Pow.apply(x, exponent)
 
 
@@ -185,7 +186,7 @@ def var(
     centred = x - mean(x, dim, True)  # type: ignore[operator]
     total = sum_(centred * centred, dim, keepdim)
     count = x.numel() // max(total.numel(), 1)
-    return total / (count - correction)  # type: ignore[operator, no-any-return]
+    return e.Div.apply(total, count - correction)  # type: ignore[no-any-return]
 
 
 def std(
@@ -198,7 +199,8 @@ def std(
     keepdims: bool | None = None,
 ) -> Tensor:
     """The square root of `var`."""
-    return e.Sqrt.apply(var(x, dim, keepdim, correction=correction, axis=axis, keepdims=keepdims))  # type: ignore[no-any-return]
+    spread = var(x, dim, keepdim, correction=correction, axis=axis, keepdims=keepdims)
+    return e.Sqrt.apply(spread)  # type: ignore[no-any-return]
 
 
 def logsumexp(
@@ -209,7 +211,7 @@ def logsumexp(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """log of the sum of exp(x) over `dim`, without overflow."""
+    """The logarithm of the sum of exp(x) over `dim`, without overflow."""
     dim, keepdim = one_name(dim, axis, keepdim, keepdims)
     return r.LogSumExp.apply(x, dim, keepdim)  # type: ignore[no-any-return]
 
@@ -230,14 +232,16 @@ def cumsum(x: Tensor, dim: int) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, target: Any) -> Tensor:
-    """The mean over n rows of -log softmax(logits)[target]: logits (n, classes), target (n,) integers.
+    """The mean over n rows of -log softmax(logits)[target].
 
+    Shape: logits (n, classes), target (n,) integers; the result ().
     Raises: ValueError for shapes that do not fit, TypeError for a target that is no integers.
     """
     target = target if type(target) is Tensor else tensor(target)
     if logits.ndim != 2 or target.shape != logits.shape[:1]:
         raise ValueError(
-            f"cross_entropy takes logits (n, classes) and targets (n,), not {logits.shape} and {target.shape}"
+            f"cross_entropy takes logits (n, classes) and targets (n,), not {logits.shape} and "
+            f"{target.shape}"
         )
     if target.dtype.kind not in "iu":
         raise TypeError(
@@ -335,7 +339,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def split(
     x: Tensor, lengths: int | list[int] | tuple[int, ...], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Pieces along `dim`: of the lengths given, or of one length with the rest at the end. Views."""
+    """Pieces along `dim`, of the lengths given or of one length with the rest at the end. Views."""
     axis = axis_of(dim, x.ndim)
     total = x.shape[axis]
     if isinstance(lengths, int):
@@ -346,7 +350,8 @@ def split(
         sizes = list(lengths)
     if sum(sizes) != total:
         raise ValueError(
-            f"split: the lengths {tuple(sizes)} add up to {sum(sizes)}, but dimension {dim} has {total}"
+            f"split: the lengths {tuple(sizes)} add up to {sum(sizes)}, but dimension {dim} has "
+            f"{total}"
         )
     return s.Split.apply(x, tuple(sizes), axis)  # type: ignore[no-any-return]
 
@@ -365,12 +370,12 @@ def clamp(x: Tensor, min: float | None = None, max: float | None = None) -> Tens
     """x, no lower than `min` and no higher than `max`."""
     if min is None and max is None:
         raise ValueError("clamp needs min or max")
-    return e.Clamp.apply(x, min, max)  # type: ignore[no-any-return]
+    return e.Clamp.apply(x, number(min), number(max))  # type: ignore[no-any-return]
 
 
 def clamp_(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
     """`clamp` in place."""
-    return i.ClampInPlace.apply(x, min, max)  # type: ignore[no-any-return]
+    return i.ClampInPlace.apply(x, number(min), number(max))  # type: ignore[no-any-return]
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -415,28 +420,28 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
-    """x with `value` where `mask` is true."""
+    """A copy of x with `value` where `mask` is true."""
     return where(mask, value, x)  # type: ignore[no-any-return]
 
 
 def to(x: Tensor, dtype: Any) -> Tensor:
-    """x in another dtype: a copy, or x itself if it has that dtype."""
-    return x if x.dtype == np.dtype(dtype) else e.To.apply(x, dtype)
+    """A copy of x in another dtype, or x itself if it has that dtype."""
+    wanted = np.dtype(dtype)
+    refuse_objects(wanted)
+    return x if x.dtype == wanted else e.To.apply(x, wanted)
 
 
 def pow_(x: Tensor, exponent: float) -> Tensor:
-    """x ** exponent in place, for a number."""
-    return i.PowInPlace.apply(x, exponent)  # type: ignore[no-any-return]
+    """Power x ** exponent in place, for a number."""
+    return i.PowInPlace.apply(x, number(exponent))  # type: ignore[no-any-return]
 
 
 def zero_(x: Tensor) -> Tensor:
-    """x set to 0, in place."""
+    """Set x to 0, in place."""
     return i.Fill.apply(x, 0)  # type: ignore[no-any-return]
 
 
-def __array_ufunc__(
-    self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any
-) -> Any:
+def _answer_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """`ndarray + tensor` is a tensor. Any other ufunc would lose the history.
 
     Raises: TypeError that names the function of `lm` and `.numpy()`.
@@ -447,11 +452,14 @@ def __array_ufunc__(
         return operator(
             x if type(x) is Tensor else tensor(x), y if type(y) is Tensor else tensor(y)
         )
-    name = {"arctanh": "tanh", "absolute": "abs"}.get(ufunc.__name__, ufunc.__name__)
-    use = f"lm.{name}(x)" if name in FUNCTIONS else "a function of lm"
+    reductions = {"add": "sum", "multiply": "prod", "maximum": "amax", "minimum": "amin"}
+    name = {"absolute": "abs", "negative": "neg"}.get(ufunc.__name__, ufunc.__name__)
+    if method == "reduce":
+        name = reductions.get(name, name)
+    use = f"lm.{name}(x)" if name in FUNCTIONS else "an operator or a function of lm (lm.exp, …)"
     raise TypeError(
-        f"np.{ufunc.__name__} on a tensor would compute without recording. Use {use}, or np.{ufunc.__name__}"
-        f"(x.numpy()) for an array without history."
+        f"np.{ufunc.__name__} on a tensor would compute without recording. Use {use}, or "
+        f"np.{ufunc.__name__}(x.numpy()) for an array without history."
     )
 
 
@@ -543,7 +551,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 METHODS: dict[str, Any] = {
     **BOTH,
     **_COMPARISONS,
-    "__array_ufunc__": __array_ufunc__,
+    "__array_ufunc__": _answer_ufunc,
     "__hash__": Tensor.__hash__,
     "_where": _where,
     "view": view,
