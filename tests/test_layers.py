@@ -32,6 +32,7 @@ PARTS = [
 FILES = {
     "autograd": [
         ["callsite", "inside", "mode", "shapes"],
+        ["captures"],
         ["saved"],
         ["ctx"],
         ["node"],

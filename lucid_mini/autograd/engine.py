@@ -106,7 +106,7 @@ def traverse(
             if recorder is not None:
                 recorder.running(node, grad)
 
-            if create or not node.function.arrays or node._outputs is not None:
+            if create or not node.function._direct or node._outputs is not None:
                 grads = call_rule(node, grad, create)
             else:
                 _set_phase(node._ctx, ARRAYS)

@@ -13,6 +13,7 @@ from .. import events
 from ..errors import GradientCountError, GradientShapeError, SecondDerivativeWarning
 from . import saved
 from .callsite import outer_level
+from .captures import warn_of_captures
 from .ctx import ARRAYS, IDLE, _a, _set_phase
 from .mode import mode
 from .node import Meta
@@ -26,6 +27,8 @@ def call_rule(node: Any, grad: Any, create: bool) -> Any:
     While it runs, in-place ops on its gradients and on what its node saved are refused.
     """
     ctx, function = node._ctx, node.function
+    if function._captures:
+        warn_of_captures(function, function._captures)
     if node._outputs is None:
         grads_in = [grad]
     else:
