@@ -10,31 +10,42 @@ Built-in ops and a reader's own go through this one function.
 """
 
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from .. import events
-from ..errors import CtxAttributeWarning, CtxUsageError
+from ..errors import CtxUsageError
 from . import saved
+from .captures import Capture, captures_of, contents, warn_of_captures
 from .ctx import (
     _SMALL,
-    _a,
     FORWARD,
     FORWARD_UNRECORDED,
     IDLE,
     FunctionCtx,
     NeedsInputGrad,
+    _a,
     _Fields,
     _set_phase,
     _set_saved,
+    better_missing,
+    is_small,
 )
 from .engine import NOT_A_TENSOR
+from .inside import tensors_inside
 from .mode import mode
 from .node import Meta, Node, _sequence, kind_of
-from .saved import INFERENCE, SavedAlias, memory_of, owner, saved_output
+from .saved import (
+    INFERENCE,
+    SavedAlias,
+    memory_of,
+    note_view,
+    owner,
+    record_write,
+    saved_output,
+)
 from .tensor import Tensor, wrap
 
 _FLOAT64, _FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
@@ -47,6 +58,7 @@ class _ApplyOfClass:
         self.__doc__ = described.__doc__
 
     def __get__(self, instance: object, owner: "type[Function]") -> Callable[..., Any]:
+        """The call path of `owner`."""
         return owner._apply
 
 
@@ -62,7 +74,7 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
-            args = cls._bind(args, kwargs)
+            return cls._by_name(args, kwargs)
         next_nodes: list[Any] = []
         flags, bit, nrs = 0, 1, False
         for a in args:
@@ -78,7 +90,7 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
             else:
                 next_nodes.append(NOT_A_TENSOR)
                 if type(a) not in _SMALL:
-                    cls._refuse_hidden(a, len(next_nodes) - 1)
+                    cls._refuse_hidden(args, len(next_nodes) - 1)
             bit += bit
         needs = known_needs(flags | bit)
         if needs is None:
@@ -96,12 +108,15 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
         mode.recording = False
         try:
             output = forward(ctx, *args)
+        except Exception as error:
+            cls._explain(error, ctx, args)
+            raise
         finally:
             mode.recording = recording
         if saved.writes != writes:
             cls._check_writes(ctx, args, writes)
         if not (recording and flags):
-            return cls._unrecorded(ctx, args, output)
+            return cls._unrecorded(ctx, args, output, writes)
 
         made: Any = Node()
         made.function = cls
@@ -125,13 +140,15 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
                 made.shape = data.shape
                 made.dtype = dtype
                 if ctx._saved is not None:
-                    detach_output(ctx, output)
+                    detach_output(ctx, args, output)
+                    if saved.packer is not None:
+                        saved.packer(ctx)
                 _set_phase(ctx, IDLE)
                 output._node = made
                 if events.recorder is not None:
                     events.recorder.applied(made, cls, args, (output,))
                 return output
-        return cls._record(made, ctx, args, output)
+        return cls._record(made, ctx, args, output, writes)
 
     apply.__doc__ = f"Call {cls.__name__}.forward, and record the call if a gradient is needed."
     apply.__name__ = "apply"
@@ -139,7 +156,21 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
     return apply
 
 
-def detach_output(ctx: Any, output: Tensor) -> None:
+def _watched(cls: "type[Function]", apply: Callable[..., Any]) -> Callable[..., Any]:
+    """The call path of a Function whose methods capture something: it is looked at after each call."""
+
+    def apply_and_look(*args: Any, **kwargs: Any) -> Any:
+        before = contents(cls._captures)
+        output = apply(*args, **kwargs)
+        if mode.recording:
+            outputs = output if isinstance(output, tuple) else (output,)
+            warn_of_captures(cls, cls._captures, before, args, outputs)
+        return output
+
+    return apply_and_look
+
+
+def detach_output(ctx: Any, args: tuple[Any, ...], output: Tensor) -> None:
     """Where the one `output`, or a view of it, was saved: keep its array in place of the tensor."""
     slots = ctx._saved
     for slot in slots:
@@ -147,16 +178,43 @@ def detach_output(ctx: Any, output: Tensor) -> None:
             if len(slots) == 1:
                 _set_saved(ctx, (saved_output(output, 0),))
             else:
-                ctx._function._keep_outputs(ctx, (output,))
+                keep_outputs(ctx, args, (output,), (True,))
             return
         if slot is not None and slot._base is output:
-            ctx._function._keep_outputs(ctx, (output,))
+            keep_outputs(ctx, args, (output,), (True,))
             return
+
+
+def keep_outputs(
+    ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], has_grad: tuple[bool, ...]
+) -> None:
+    """Put slots without a tensor in place of saved outputs, views of them and dirty inputs.
+
+    `has_grad`: which of the outputs have a gradient slot, to which a reader can attach them again.
+    """
+
+    def slot_for(value: Any) -> Any:
+        if value is None:
+            return None
+        for number, output in enumerate(outputs):
+            if value is output:
+                return saved_output(value, number if has_grad[number] else -1)
+        for output in outputs:
+            if type(output) is not Tensor:
+                continue
+            made_here = value._node is None and not is_in(value, args)
+            shared = value._memory is not None and value._memory is output._memory
+            if value._base is output or (made_here and shared):
+                return SavedAlias(value._data, memory_of(value), -1)
+        return value
+
+    if type(ctx._saved) is tuple:
+        _set_saved(ctx, tuple([slot_for(value) for value in ctx._saved]))
 
 
 def is_in(tensor: Any, tensors: tuple[Any, ...]) -> bool:
     """Whether `tensor` itself is among `tensors` (`in` would compare values)."""
-    for other in tensors:
+    for other in tensors:  # noqa: SIM110 - any() costs three times as much, and every call pays
         if other is tensor:
             return True
     return False
@@ -178,10 +236,10 @@ class Function:
 
     Or `forward(x)` with `setup_context(ctx, inputs, output)`.
 
-    `arrays = True`: in a first-order pass backward gets NumPy arrays, gradients and saved values alike
-    (under `create_graph` tensors, so write it with operators that both have).
-    `broadcasts = True`: forward broadcasts its arguments against each other, and backward may return
-    gradients of the output's shape: the engine sums them down.
+    `arrays = True`: in a first-order pass backward gets NumPy arrays, gradients and saved values
+    alike (under `create_graph` tensors, so write it with operators that both have).
+    `broadcasts = True`: forward broadcasts its arguments against each other, and backward may
+    return gradients of the output's shape: the engine sums them down.
 
     Keeps: per recorded call one node and one ctx, and what forward saves.
     """
@@ -191,11 +249,15 @@ class Function:
 
     _forward: ClassVar[Callable[..., Any]]
     _needs: ClassVar[dict[int, NeedsInputGrad]]
-    _warned: ClassVar[set[str]]
+    _warned: ClassVar[set[Any]]  # keys of the bag, and captures, that were warned of
+    _with_keywords: ClassVar[dict[Any, Any]]
     _kind: ClassVar[str]
     _apply: ClassVar[Callable[..., Any]]
+    _captures: ClassVar[tuple[Capture, ...]]
+    _direct: ClassVar[bool]  # the engine may call the rule on arrays without looking at anything
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "Function":
+        """Refused: a Function has no instances."""
         raise TypeError(f"{cls.__name__} is not instantiated; call {cls.__name__}.apply(...)")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -208,9 +270,11 @@ class Function:
                 )
         cls._needs = {}
         cls._warned = set()
+        cls._with_keywords = {}
         cls._kind = kind_of(cls.__name__)
         for name in ("forward", "backward"):
-            if getattr(cls, name) is getattr(Function, name):
+            found = getattr(cls, name)
+            if found is getattr(Function, name) or hasattr(found, "_stands_for"):
                 setattr(cls, name, staticmethod(_missing(cls.__name__, name)))
         if cls.setup_context is Function.setup_context:
             cls._forward = staticmethod(cls.forward)
@@ -223,7 +287,10 @@ class Function:
                 return output
 
             cls._forward = staticmethod(split)
-        cls._apply = staticmethod(_applier(cls))
+        cls._captures = captures_of(cls)
+        cls._direct = cls.arrays and not cls._captures
+        apply = _applier(cls)
+        cls._apply = staticmethod(_watched(cls, apply) if cls._captures else apply)
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -240,11 +307,12 @@ class Function:
         raise NotImplementedError
 
     @_ApplyOfClass
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - called on the class
         """Call forward, and record the call if recording is on and an argument requires grad.
 
-        Keeps: nothing where it records nothing. Raises: TypeError for arguments that hide tensors and
-        for outputs that are none; CtxUsageError; and whatever forward raises, with recording restored.
+        Keeps: nothing where it records nothing.   Raises: TypeError for arguments that hide tensors
+        and for outputs that are none; CtxUsageError; and whatever forward raises, with a note that
+        says where, and recording restored.
         """
 
     # -- the arguments --------------------------------------------------------------------------
@@ -270,43 +338,71 @@ class Function:
         return parameters[1:] if cls.setup_context is Function.setup_context else parameters
 
     @classmethod
-    def _bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Keyword arguments put where forward's signature has them, defaults filled in before them.
+    def _by_name(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call, with keyword arguments put where forward's signature has them.
 
+        A parameter that was left out before one that was given gets its default. Keyword-only
+        parameters and `**options` count as arguments after the positional ones.
         Raises: TypeError naming the keyword.
         """
-        signature = inspect.Signature(
-            [
-                p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind is p.KEYWORD_ONLY else p
-                for p in cls._parameters()
-            ]
-        )
+        signature = inspect.Signature(cls._parameters())
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{cls.__name__}.apply: {error}") from None
-        last = max(
-            list(signature.parameters).index(name)
-            for name in kwargs
-            if name in signature.parameters
-        )
-        bound.apply_defaults()
-        positional: list[Any] = []
-        for index, parameter in enumerate(signature.parameters.values()):
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                positional.extend(bound.arguments[parameter.name])
-            elif index <= max(last, len(args) - 1):
-                positional.append(bound.arguments[parameter.name])
-        return tuple(positional)
+            names = ", ".join(map(str, signature.parameters.values()))
+            raise TypeError(f"{cls.__name__}.apply: {error}; forward takes ({names})") from None
+        parameters = list(signature.parameters.values())
+        given = [index for index, p in enumerate(parameters) if p.name in bound.arguments]
+        last = len(parameters) if bound.kwargs else given[-1]
+        for p in parameters[:last]:
+            if p.default is not p.empty:
+                bound.arguments.setdefault(p.name, p.default)
+        if not bound.kwargs:
+            return cls._apply(*bound.args)
+        path = cls._keyword_path(len(bound.args), tuple(bound.kwargs))
+        return path._apply(*bound.args, *bound.kwargs.values())
+
+    @classmethod
+    def _keyword_path(cls, count: int, names: tuple[str, ...]) -> "type[Function]":
+        """This Function with what forward takes only by keyword put behind `count` other arguments.
+
+        The stack knows arguments by position alone: each set of keywords has its own call path.
+        """
+        path: type[Function] | None = cls._with_keywords.get((count, names))
+        if path is None:
+            forward, setup_context = cls.forward, cls.setup_context
+            splits = setup_context is not Function.setup_context
+            all_names = cls.argument_names(count) + names
+
+            def by_position(ctx: FunctionCtx, *given: Any) -> Any:
+                by_keyword = dict(zip(names, given[count:], strict=True))
+                if not splits:
+                    return forward(ctx, *given[:count], **by_keyword)
+                output = forward(*given[:count], **by_keyword)
+                setup_context(ctx, given, output)
+                return output
+
+            body = {
+                "__doc__": cls.__doc__,
+                "__module__": cls.__module__,
+                "forward": staticmethod(by_position),
+                "setup_context": staticmethod(Function.setup_context),
+                "argument_names": classmethod(lambda _, wanted: all_names[:wanted]),
+            }
+            path = type(cls.__name__, (cls,), body)
+            path._warned = cls._warned
+            cls._with_keywords[count, names] = path
+        return path
 
     @classmethod
     def _operands(cls, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments of a Function that broadcasts, numbers and arrays made constant tensors.
 
-        A number takes the dtype of the first tensor, unless its kind is higher: int tensor * 0.5 is float.
+        A number takes the dtype of the tensors, unless its kind is higher: integers * 0.5 is float.
         Raises: TypeError for anything else.
         """
-        like = next((a._data.dtype for a in args if type(a) is Tensor), _FLOAT64)
+        dtypes = [a._data.dtype for a in args if type(a) is Tensor]
+        like = max(dtypes, key=lambda dtype: "buifc".index(dtype.kind), default=_FLOAT64)
         made: list[Any] = []
         for index, a in enumerate(args):
             if type(a) is Tensor:
@@ -316,6 +412,8 @@ class Function:
             elif isinstance(a, bool | int | float):
                 fits = like.kind == "f" or (like.kind in "iu" and not isinstance(a, float))
                 made.append(wrap(np.array(a, like if fits else None)))
+                if events.recorder is not None:
+                    events.recorder.created(made[-1], "constant")
             else:
                 raise TypeError(
                     f"{cls.__name__}: argument '{cls.argument_names(index + 1)[index]}' is "
@@ -340,82 +438,102 @@ class Function:
         return needs
 
     @classmethod
-    def _refuse_hidden(cls, value: Any, index: int) -> None:
-        """Raise if `value` is a container with a tensor that requires grad in it."""
-        if isinstance(value, dict):
-            items: Any = value.values()
-        elif isinstance(value, list | tuple | set):
-            items = value
-        else:
+    def _refuse_hidden(cls, args: tuple[Any, ...], index: int) -> None:
+        """Raise if argument `index` is a container with a tensor that requires grad in it."""
+        if is_small(args[index]):
             return
-        for item in items:
-            if type(item) is Tensor and item._node is not None:
-                name = cls.argument_names(index + 1)[index]
+        name = cls.argument_names(index + 1)[index]
+        for path, tensor, _ in tensors_inside(args, index, name, closed=True):
+            if tensor._node is not None:
                 raise TypeError(
-                    f"{cls.__name__}.apply: argument '{name}' is a {type(value).__name__} that holds a tensor "
-                    f"which requires grad; its gradient would be lost. Pass tensors as separate arguments."
+                    f"{cls.__name__}.apply: argument '{name}' is {_a(type(args[index]).__name__)} "
+                    f"that holds a tensor which requires grad ({path}), and its gradient would be "
+                    "lost. Pass tensors as separate arguments."
                 )
-            if type(item) not in _SMALL:
-                cls._refuse_hidden(item, index)
+
+    @classmethod
+    def _explain(cls, error: Exception, ctx: FunctionCtx, args: tuple[Any, ...]) -> None:
+        """Note on an error of forward where it was raised and with which arguments."""
+        if isinstance(error, AttributeError):
+            better_missing(error, ctx)
+        _set_phase(ctx, IDLE)
+        given = ", ".join(
+            f"{name}: {a._data.dtype} {a._data.shape}"
+            if type(a) is Tensor
+            else f"{name}: {type(a).__name__}"
+            for name, a in zip(cls.argument_names(len(args)), args, strict=True)
+        )
+        error.add_note(f"Raised in {cls.__name__}.forward, called with ({given}).")
 
     # -- the outputs, in every other case -------------------------------------------------------
 
     @classmethod
-    def _unrecorded(cls, ctx: FunctionCtx, args: tuple[Any, ...], output: Any) -> Any:
+    def _unrecorded(cls, ctx: FunctionCtx, args: tuple[Any, ...], output: Any, writes: int) -> Any:
         """The outputs of a call that leaves no history; the ctx dies with it."""
         outputs = cls._as_outputs(output)
+        cls._check_marks(ctx, args, outputs, writes)
         made = []
         for item in outputs:
             if type(item) is Tensor:
-                item = cls._fresh(item, args, ctx)
+                result = cls._fresh(item, args, ctx)
                 if mode.inference:
-                    item._memory = INFERENCE
-            made.append(item)
-        cls._check_marks(ctx, args, outputs)
+                    result._memory = INFERENCE
+                made.append(result)
+            else:
+                made.append(item)
+        _set_phase(ctx, IDLE)
         if events.recorder is not None:
             events.recorder.applied(None, cls, args, tuple(made))
         return tuple(made) if isinstance(output, tuple | list) else made[0]
 
     @classmethod
-    def _record(cls, node: Any, ctx: FunctionCtx, args: tuple[Any, ...], output: Any) -> Any:
+    def _record(
+        cls, node: Any, ctx: FunctionCtx, args: tuple[Any, ...], output: Any, writes: int
+    ) -> Any:
         """Hang `node` on the outputs: several of them, views, marked, or not floating."""
         outputs = cls._as_outputs(output)
-        cls._check_marks(ctx, args, outputs)
+        cls._check_marks(ctx, args, outputs, writes)
         marks = ctx._marks
-        dirty = () if marks is None or marks.dirty is None else marks.dirty
-        plain = (
-            () if marks is None or marks.non_differentiable is None else marks.non_differentiable
-        )
+        plain = () if marks is None else marks.non_differentiable or ()
         made: list[Any] = []
         metas: list[Meta | None] = []
-        attach: list[tuple[Tensor, int]] = []
+        has_grad: list[bool] = []
         for number, item in enumerate(outputs):
             if type(item) is not Tensor:
+                cls._refuse_nested(outputs, number)
                 made.append(item)
                 metas.append(None)
+                has_grad.append(False)
                 continue
             result = cls._fresh(item, args, ctx)
-            if any(result is earlier for earlier in made):
-                result = _alias(result)  # returned twice: two gradient slots
+            if is_in(result, tuple(made)):
+                result = result.detach()  # returned twice: two gradient slots
             made.append(result)
             metas.append(Meta(result._data.shape, result._data.dtype))
-            if result._data.dtype.kind == "f" and not any(item is p for p in plain):
-                attach.append((result, number))
+            has_grad.append(result._data.dtype.kind == "f" and not is_in(item, plain))
         single = not isinstance(output, tuple | list)
         if single:
             (meta,) = metas
-            node._outputs, node.shape, node.dtype = None, meta.shape, meta.dtype  # type: ignore[union-attr]
+            node._outputs = None
+            node.shape, node.dtype = meta  # type: ignore[misc]
         else:
             node._outputs, node.shape, node.dtype = tuple(metas), None, None
-        cls._keep_outputs(ctx, tuple(made), dirty)
+        keep_outputs(ctx, args, tuple(made), tuple(has_grad))
+        if saved.packer is not None:
+            saved.packer(ctx)
+        written = []
         if marks is not None:
+            written = [(d, d._node, d._output_nr) for d in marks.dirty or ()]
             if marks.kept:
-                cls._warn_kept(ctx, args, made)
+                ctx._warn_of_kept(made)
             # The marks have done their work; tensors in them would keep the outputs alive.
             marks.dirty = marks.non_differentiable = None
         _set_phase(ctx, IDLE)
-        for result, number in attach:
-            result._node, result._output_nr = node, number
+        for number, result in enumerate(made):
+            if has_grad[number]:
+                result._node, result._output_nr = node, number
+        if written:
+            saved.rewrite(written)
         if events.recorder is not None:
             events.recorder.applied(node, cls, args, tuple(made))
         return made[0] if single else tuple(made)
@@ -428,71 +546,59 @@ class Function:
         """
         outputs = tuple(output) if isinstance(output, tuple | list) else (output,)
         if not any(type(item) is Tensor for item in outputs):
-            given = type(output).__name__
+            given = _a(type(output).__name__)
+            numbers = np.ndarray, np.generic, int, float, complex
             hint = (
-                " Wrap it: lm.tensor(...)"
-                if any(isinstance(item, np.ndarray | np.generic | int | float) for item in outputs)
-                else ""
+                " Wrap it: lm.tensor(...)." if any(isinstance(o, numbers) for o in outputs) else ""
             )
             raise TypeError(
-                f"{cls.__name__}.forward returned no tensor, but {given}; it must return a tensor or a tuple "
-                f"with one in it.{hint}"
+                f"{cls.__name__}.forward returned no tensor, but {given}; it must return a tensor "
+                f"or a tuple with one in it.{hint}"
             )
         return outputs
 
     @classmethod
-    def _fresh(cls, item: Tensor, args: tuple[Any, ...], ctx: FunctionCtx) -> Tensor:
-        """The tensor to hand out for `item`: itself, unless it is an input or has a history already.
+    def _refuse_nested(cls, outputs: tuple[Any, ...], number: int) -> None:
+        """Raise if output `number` is a container with a floating tensor in it."""
+        for path, tensor, _ in tensors_inside(outputs, number, f"output[{number}]", closed=True):
+            if tensor._data.dtype.kind == "f":
+                raise TypeError(
+                    f"{cls.__name__}.forward returned {_a(type(outputs[number]).__name__)} as "
+                    f"output {number} that holds a tensor ({path}), and its gradient would be "
+                    "lost. Return each tensor as an output of its own."
+                )
 
-        A view of an input shares its version counter and names it as its base.
+    @classmethod
+    def _fresh(cls, item: Tensor, args: tuple[Any, ...], ctx: FunctionCtx) -> Tensor:
+        """The tensor to hand out for `item`: itself, unless it is an input or has a history.
+
+        An input handed out again, and a view of one, share its version counter and have it as base.
         """
         marks = ctx._marks
-        if marks is not None and marks.dirty is not None and any(item is d for d in marks.dirty):
+        if marks is not None and marks.dirty is not None and is_in(item, marks.dirty):
             return item
-        if item._node is not None or any(item is a for a in args):
-            return _alias(item)
+        if is_in(item, args):
+            alias = item.detach()
+            alias._base = item if item._base is None else item._base
+            note_view(alias)
+            return alias
+        if item._node is not None:
+            return item.detach()
         if item._base is None and item._data.base is not None:
             root = owner(item._data)
             for a in args:
                 if type(a) is Tensor and owner(a._data) is root:
                     item._base = a if a._base is None else a._base
                     item._memory = memory_of(a)
+                    note_view(item)
                     break
         return item
-
-    @classmethod
-    def _keep_outputs(
-        cls, ctx: FunctionCtx, outputs: tuple[Any, ...], dirty: tuple[Any, ...] = ()
-    ) -> None:
-        """Replace saved outputs, views of them and dirty inputs by slots that do not hold the tensor."""
-        slots = ctx._saved
-        if type(slots) is not tuple:
-            return
-        kept = []
-        for slot in slots:
-            if slot is not None:
-                for number, output in enumerate(outputs):
-                    if slot is output:
-                        slot = saved_output(slot, number)
-                        break
-                    if type(output) is Tensor and (
-                        slot._base is output
-                        or (
-                            slot._node is None
-                            and slot._memory is not None
-                            and slot._memory is output._memory
-                        )
-                    ):
-                        slot = SavedAlias(slot._data, memory_of(slot), -1)
-                        break
-            kept.append(slot)
-        _set_saved(ctx, tuple(kept))
 
     # -- what forward must not have done --------------------------------------------------------
 
     @classmethod
     def _check_writes(cls, ctx: FunctionCtx, args: tuple[Any, ...], writes: int) -> None:
-        """Raise if forward wrote an input that requires grad or was saved, and did not mark it dirty."""
+        """Raise if forward wrote an input that requires grad or was saved, and did not mark it."""
         dirty = () if ctx._marks is None or ctx._marks.dirty is None else ctx._marks.dirty
         slots = ctx._saved if type(ctx._saved) is tuple else ()
         for index, a in enumerate(args):
@@ -505,52 +611,43 @@ class Function:
                 continue
             if any(a is d or a._memory is d._memory for d in dirty):
                 continue
-            if a._node is not None or any(a is slot for slot in slots):
+            if a._node is not None or any(s is not None and s._memory is a._memory for s in slots):
+                name = cls.argument_names(index + 1)[index]
                 raise CtxUsageError(
-                    f"{cls.__name__}.forward: argument '{cls.argument_names(index + 1)[index]}' was modified in "
-                    f"place but not marked. Call ctx.mark_dirty(...) before writing, and return it."
+                    f"{cls.__name__}.forward: argument '{name}' was modified in place but not "
+                    f"marked. Call ctx.mark_dirty({name}) before writing, and return it."
                 )
 
     @classmethod
     def _check_marks(
-        cls, ctx: FunctionCtx, args: tuple[Any, ...], outputs: tuple[Any, ...]
+        cls, ctx: FunctionCtx, args: tuple[Any, ...], outputs: tuple[Any, ...], writes: int
     ) -> None:
+        """Check what was marked, and count a write into each dirty input that forward wrote unseen.
+
+        Raises: CtxUsageError.
+        """
         marks = ctx._marks
         if marks is None:
             return
         for tensor in marks.dirty or ():
-            if not any(tensor is a for a in args):
+            if not is_in(tensor, args):
                 raise CtxUsageError(
-                    f"{cls.__name__}: mark_dirty was given a tensor that is not an input of forward"
+                    f"{cls.__name__}: mark_dirty was given a tensor that is not an input of "
+                    "forward. Mark the argument itself, not a copy or a view of it."
                 )
-            if not any(tensor is o for o in outputs):
+            if not is_in(tensor, outputs):
                 raise CtxUsageError(
-                    f"{cls.__name__}: an input that is marked dirty must be returned by forward, or the write "
-                    f"has no history"
+                    f"{cls.__name__}: an input that is marked dirty must be returned by forward, "
+                    "or the write has no history. Return it, or write into a clone."
                 )
+            last_write = memory_of(tensor).last_write
+            if last_write is None or last_write.number <= writes:
+                record_write(tensor, cls._kind)
         for tensor in marks.non_differentiable or ():
-            if not any(tensor is o for o in outputs):
+            if not is_in(tensor, outputs):
                 raise CtxUsageError(
-                    f"{cls.__name__}: mark_non_differentiable was given a tensor that is not an output of forward"
-                )
-
-    @classmethod
-    def _warn_kept(cls, ctx: FunctionCtx, args: tuple[Any, ...], outputs: list[Any]) -> None:
-        """Warn, once per class and key, of a tensor in the bag: nothing checks it, nothing releases it."""
-        for key in ctx._marks.kept:  # type: ignore[union-attr]
-            value = ctx.__dict__.get(key)
-            if type(value) is Tensor and key not in cls._warned:
-                cls._warned.add(key)
-                cycle = (
-                    " It is an output: ctx, tensor and node form a cycle that only the collector can free."
-                    if any(value is o for o in outputs)
-                    else ""
-                )
-                warnings.warn(
-                    f"{cls.__name__} keeps a tensor of {value.nbytes} bytes in ctx.{key}: it is not "
-                    f"version-checked and not released by backward.{cycle} Use ctx.save_for_backward.",
-                    CtxAttributeWarning,
-                    stacklevel=4,
+                    f"{cls.__name__}: mark_non_differentiable was given a tensor that is not an "
+                    "output of forward. Mark the very tensor that forward returns."
                 )
 
 
@@ -562,6 +659,7 @@ def _missing(class_name: str, method: str) -> Callable[..., Any]:
             f"{class_name} has no {method}; define `@staticmethod def {method}(ctx, ...)`"
         )
 
+    missing._stands_for = method  # type: ignore[attr-defined]
     return missing
 
 
@@ -572,17 +670,13 @@ def _apply_on_the_base(*args: Any, **kwargs: Any) -> NoReturn:
 Function._apply = staticmethod(_apply_on_the_base)
 
 
-def _alias(tensor: Tensor) -> Tensor:
-    """A new tensor on the same memory and version counter, without history."""
-    return tensor.detach()
-
-
 def autograd_function(
     forward: Callable[..., Any], backward: Callable[..., Any], name: str | None = None
 ) -> Callable[..., Any]:
-    """The functional form of a Function: `forward(ctx, ...)` and `backward(ctx, grad)` in, a callable out.
+    """The functional form of a Function, as in R torch: two functions in, a callable out.
 
-    As in R torch. `name` is the name of the class made (default: that of `forward`).
+    `forward(ctx, ...)` and `backward(ctx, grad)` are those of a Function. `name` is the name of the
+    class made (default: that of `forward`).
     """
     name = name or forward.__name__.strip("<>").title()
     made = type(
