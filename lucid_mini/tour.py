@@ -5,7 +5,9 @@ only, and the layer that leaks leaks for real.
 """
 
 import sys
+import textwrap
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -112,7 +114,8 @@ def run(folder: Path) -> None:
     _title("4  The same step with a closure that captures")
     network.activation = CapturingRelu()
     lm.reset_names()
-    with lm.lifetime.trace() as leaking:
+    with warnings.catch_warnings(record=True) as warned, lm.lifetime.trace() as leaking:
+        warnings.simplefilter("always", lm.errors.LeakWarning)
         _step(network, pixels[batch], labels[batch]).backward()
     leaking.title = "The same step, with an activation that captures"
     held = [buffer for buffer in leaking.survivors() if buffer.verdict == "outside"]
@@ -126,7 +129,9 @@ def run(folder: Path) -> None:
         print(f"  {buffer.name}, {nbytes(buffer.nbytes)}, held by {buffer.holder}")
         for chain in buffer.holders:
             print("    " + str(chain).replace("\n", "\n    "))
-    print("The way out: ctx.save_for_backward(x) in forward, which backward releases.")
+    print("Said already while it ran, as a warning:")
+    for warning in warned:
+        print(textwrap.fill(str(warning.message), 96, initial_indent="  ", subsequent_indent="  "))
 
     _title("Where to go next")
     print(f"The pictures are in {folder}: graph, timeline, leak.")

@@ -117,6 +117,8 @@ def _function(function: types.FunctionType) -> Iterator[Link]:
     code = function.__code__
     by = pretty(function.__qualname__)
     where = f"{file_of(code)}:{code.co_firstlineno}"
+    for name, held in list(function.__dict__.items()):
+        yield Link(f"attribute .{name}", held, by)
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         try:
             held = cell.cell_contents
@@ -129,8 +131,6 @@ def _function(function: types.FunctionType) -> Iterator[Link]:
         yield Link(f"default of '{name}'", held, by, where)
     for name, held in (function.__kwdefaults__ or {}).items():
         yield Link(f"default of '{name}'", held, by, where)
-    for name, held in list(function.__dict__.items()):
-        yield Link(f"attribute .{name}", held, by, where)
 
 
 def global_reads(function: types.FunctionType) -> Iterator[Link]:
