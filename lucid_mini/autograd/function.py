@@ -9,6 +9,7 @@
 Built-in ops and a reader's own go through this one function.
 """
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
@@ -16,11 +17,12 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from .. import events
-from ..errors import CtxUsageError
+from ..errors import AutogradError, CtxUsageError
 from . import saved
 from .captures import Capture, captures_of, contents, warn_of_captures
 from .ctx import (
     _SMALL,
+    ARRAYS,
     FORWARD,
     FORWARD_UNRECORDED,
     IDLE,
@@ -36,7 +38,7 @@ from .ctx import (
 from .engine import NOT_A_TENSOR
 from .inside import tensors_inside
 from .mode import mode
-from .node import Meta, Node, _sequence, kind_of
+from .node import Edge, Meta, Node, _sequence, kind_of
 from .saved import (
     INFERENCE,
     SavedAlias,
@@ -157,7 +159,7 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
 
 
 def _watched(cls: "type[Function]", apply: Callable[..., Any]) -> Callable[..., Any]:
-    """The call path of a Function whose methods capture something: it is looked at after each call."""
+    """The call path of a Function whose methods capture something: looked at after each call."""
 
     def apply_and_look(*args: Any, **kwargs: Any) -> Any:
         before = contents(cls._captures)
@@ -269,13 +271,12 @@ class Function:
                     f"{cls.__name__}.{name} must be a static method: put @staticmethod above it"
                 )
         cls._needs = {}
-        cls._warned = set()
         cls._with_keywords = {}
         cls._kind = kind_of(cls.__name__)
         for name in ("forward", "backward"):
             found = getattr(cls, name)
-            if found is getattr(Function, name) or hasattr(found, "_stands_for"):
-                setattr(cls, name, staticmethod(_missing(cls.__name__, name)))
+            if found is getattr(Function, name) or isinstance(found, _Missing):
+                setattr(cls, name, staticmethod(_Missing(cls.__name__, name)))
         if cls.setup_context is Function.setup_context:
             cls._forward = staticmethod(cls.forward)
         else:
@@ -287,7 +288,8 @@ class Function:
                 return output
 
             cls._forward = staticmethod(split)
-        cls._captures = captures_of(cls)
+        if "_captures" not in cls.__dict__:
+            cls._captures, cls._warned = captures_of(cls), set()
         cls._direct = cls.arrays and not cls._captures
         apply = _applier(cls)
         cls._apply = staticmethod(_watched(cls, apply) if cls._captures else apply)
@@ -353,7 +355,8 @@ class Function:
             raise TypeError(f"{cls.__name__}.apply: {error}; forward takes ({names})") from None
         parameters = list(signature.parameters.values())
         given = [index for index, p in enumerate(parameters) if p.name in bound.arguments]
-        last = len(parameters) if bound.kwargs else given[-1]
+        by_keyword = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD
+        last = len(parameters) if parameters[given[-1]].kind in by_keyword else given[-1]
         for p in parameters[:last]:
             if p.default is not p.empty:
                 bound.arguments.setdefault(p.name, p.default)
@@ -388,10 +391,10 @@ class Function:
                 "forward": staticmethod(by_position),
                 "setup_context": staticmethod(Function.setup_context),
                 "argument_names": classmethod(lambda _, wanted: all_names[:wanted]),
+                "_captures": cls._captures,
+                "_warned": cls._warned,
             }
-            path = type(cls.__name__, (cls,), body)
-            path._warned = cls._warned
-            cls._with_keywords[count, names] = path
+            path = cls._with_keywords[count, names] = type(cls.__name__, (cls,), body)
         return path
 
     @classmethod
@@ -651,16 +654,18 @@ class Function:
                 )
 
 
-def _missing(class_name: str, method: str) -> Callable[..., Any]:
+class _Missing:
     """What stands for a method that a Function did not define."""
 
-    def missing(*args: Any) -> NoReturn:
-        raise NotImplementedError(
-            f"{class_name} has no {method}; define `@staticmethod def {method}(ctx, ...)`"
-        )
+    def __init__(self, class_name: str, method: str) -> None:
+        self.class_name = class_name
+        self.method = method
 
-    missing._stands_for = method  # type: ignore[attr-defined]
-    return missing
+    def __call__(self, *args: Any) -> NoReturn:
+        raise NotImplementedError(
+            f"{self.class_name} has no {self.method}; define "
+            f"`@staticmethod def {self.method}(ctx, ...)`"
+        )
 
 
 def _apply_on_the_base(*args: Any, **kwargs: Any) -> NoReturn:
@@ -677,8 +682,16 @@ def autograd_function(
 
     `forward(ctx, ...)` and `backward(ctx, grad)` are those of a Function. `name` is the name of the
     class made (default: that of `forward`).
+    Raises: TypeError for what is not callable.
     """
-    name = name or forward.__name__.strip("<>").title()
+    for role, given in (("forward", forward), ("backward", backward)):
+        if not callable(given):
+            raise TypeError(
+                f"autograd_function: {role} must be callable, and {_a(type(given).__name__)} is not"
+            )
+    if name is None:
+        words = getattr(forward, "__name__", type(forward).__name__).strip("<>_").split("_")
+        name = "".join(word[:1].upper() + word[1:] for word in words)
     made = type(
         name, (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     )
@@ -689,3 +702,79 @@ def autograd_function(
     call.__name__ = call.__qualname__ = name
     call.function = made  # type: ignore[attr-defined]
     return call
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """For a `backward` that cannot be differentiated: doing it nevertheless raises.
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, grad): ...
+
+    Under `create_graph` the rule runs with recording off, and with `arrays = True` on arrays, so it
+    may compute with NumPy alone. What it gives depends on the arguments of forward and on the
+    gradient, and whoever differentiates it is told so, anywhere in a chain (PyTorch is silent
+    where the gradient needs no gradient).
+    Raises (when differentiated a second time): AutogradError.
+    """
+
+    @functools.wraps(backward)
+    def once(ctx: FunctionCtx, *grads: Any) -> Any:
+        if not mode.recording:
+            return backward(ctx, *grads)
+        node: Any = ctx._phase
+        arrays = isinstance(node, Node) and node.function.arrays
+        mode.recording = False
+        try:
+            if arrays:
+                _set_phase(ctx, ARRAYS)
+                given = [None if grad is None else grad._data for grad in grads]
+                results = backward(ctx, *given)
+            else:
+                results = backward(ctx, *grads)
+        finally:
+            mode.recording = True
+            _set_phase(ctx, node)
+        sources = [grad for grad in grads if grad is not None and grad._node is not None]
+        if isinstance(node, Node):
+            sources += [_end_of(edge) for edge in node.next_edges if edge.node]
+            label = f"{node.function.__name__}.backward ({node.label})"
+        else:
+            label = ctx._name
+
+        def closed(result: Any) -> Any:
+            if isinstance(result, np.ndarray | np.generic) and arrays:
+                result = wrap(np.asarray(result))
+            return OnceOnly.apply(result, label, *sources) if type(result) is Tensor else result
+
+        if isinstance(results, dict):
+            return {name: closed(result) for name, result in results.items()}
+        if isinstance(results, tuple | list):
+            return tuple([closed(result) for result in results])
+        return closed(results)
+
+    return once
+
+
+class OnceOnly(Function):
+    """Stands behind a rule that is `once_differentiable`: the value passes, its gradient raises."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, value: Tensor, label: str, *sources: Tensor) -> Tensor:
+        ctx.label = label
+        return value
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Any) -> NoReturn:
+        raise AutogradError(
+            f"{ctx.label} is marked once_differentiable, and its gradient was differentiated. "
+            "Write the rule with tensor ops and take the mark away, or do not ask for a second "
+            "derivative through this Function."
+        )
+
+
+def _end_of(edge: Edge) -> Tensor:
+    """A tensor without elements whose history is `edge`."""
+    end = wrap(np.empty(0))
+    end._node, end._output_nr = edge
+    return end
