@@ -101,7 +101,11 @@ def normalise(notebook: Any, pictures: str) -> None:
     """Take out what differs between runs or machines: times, versions, paths in tracebacks."""
     notebook["nbformat"], notebook["nbformat_minor"] = 4, 5
     notebook["metadata"] = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "kernelspec": {
+            "display_name": "Python 3 (ipykernel)",
+            "language": "python",
+            "name": "python3",
+        },
         "language_info": {"name": "python"},
         "lucid_mini": {"pictures": pictures},
     }

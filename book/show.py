@@ -5,7 +5,7 @@ import difflib
 import io
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -124,15 +124,21 @@ def _text(error: Any) -> str:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print rows in columns; numbers stand to the right."""
+    print("\n".join(_columns(head, rows)))
+
+
+def _columns(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(line[at]) for line in [list(head), *cells]) for at in range(len(head))]
     right = [
         bool(rows) and all(re.fullmatch(r"[-\d., ]*", row[at]) for row in cells)
         for at in range(len(head))
     ]
+    lines = []
     for line in [list(head), *cells]:
         columns = zip(line, widths, right, strict=True)
-        print("  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in columns).rstrip())
+        lines.append("  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in columns).rstrip())
+    return lines
 
 
 class Plot(Figure):
@@ -162,6 +168,54 @@ class Plot(Figure):
         start = self._svg.index("<svg")
         end = self._svg.index(">", start) + 1
         return f"{self._svg[start:end]}{words}{self._svg[end:]}"
+
+
+def saved_bars(saved: Mapping[str, Any], *, title: str) -> Plot:
+    """What several programs have saved, a bar for each: `{name: lm.lifetime.saved(loss)}`.
+
+    A buffer that two nodes keep is drawn once, at the first.
+    """
+    figure, axes = plt.subplots(figsize=(7.2, 0.8 + 0.6 * len(saved)))
+    for row, values in enumerate(saved.values()):
+        left = 0.0
+        for value in values:
+            if value.counted:
+                size = value.nbytes / 1024
+                axes.barh(row, size, left=left, color="#56B4E9", height=0.6)
+                label = f"{value.node} {value.slot}"
+                axes.text(left + size / 2, row, label, ha="center", va="center", fontsize=8)
+                left += size
+        axes.text(left, row, f"  {left:.0f} KiB", va="center")
+    axes.set_yticks(range(len(saved)), list(saved))
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.15 * max(values.nbytes for values in saved.values()) / 1024)
+    axes.set_xlabel("KiB saved, each buffer once")
+    return Plot(
+        figure,
+        title=title,
+        caption="; ".join(f"{name}: {values.nbytes:,} bytes" for name, values in saved.items())
+        + ".",
+        text="\n\n".join(f"{name}\n{values}" for name, values in saved.items()),
+    )
+
+
+def curves(
+    lines: Mapping[str, Sequence[float]], *, x: str, y: str, title: str, caption: str
+) -> Plot:
+    """One curve per name, over 1, 2, 3 …; `x` and `y` say what stands on the axes."""
+    figure, axes = plt.subplots()
+    for (name, values), style in zip(lines.items(), ("-", "--", ":", "-."), strict=False):
+        axes.plot(range(1, len(values) + 1), values, style, label=name)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.legend()
+    longest = max(len(values) for values in lines.values())
+    at = sorted({1, *(round(longest * part / 4) for part in (1, 2, 3, 4))} - {0})
+    head = ["", *(str(n) for n in at)]
+    rows = [[name, *(f"{values[n - 1]:,.0f}" for n in at)] for name, values in lines.items()]
+    text = f"{y}, over {x}\n" + "\n".join(_columns(head, rows))
+    return Plot(figure, title=title, caption=caption, text=text)
 
 
 def _safe(text: str) -> str:

@@ -64,8 +64,8 @@ def _book(arguments: list[str]) -> int:
     folder = Path(__file__).resolve().parents[1] / "book"
     if not any(folder.glob("[0-9]*.ipynb")):
         print(
-            "lucid-mini book: the book is not installed with the package. Clone the repository, and "
-            "install it there with pip install -e '.[book]'.",
+            "lucid-mini book: the book is not installed with the package. Clone the repository, "
+            "and install it there with pip install -e '.[book]'.",
             file=sys.stderr,
         )
         return 2

@@ -8,10 +8,9 @@
 # %%
 import math
 
-import matplotlib.pyplot as plt
 import numpy as np
 from exercises import check, reveal
-from show import Plot, start, table
+from show import attempt, curves, start, table
 
 import lucid_mini as lm
 
@@ -46,7 +45,7 @@ print(f"forward:  a = {a:.4f}, y = {y:.4f}")
 grad_y = 1.0
 grad_a = grad_y * x  # y = a * x, so dy/da is x
 grad_x = grad_y * a  # y = a * x, so dy/dx is a: the first of two ways from x to y
-grad_x = grad_x + grad_a * a  # a = exp(x), so da/dx is exp(x), which is a: the second way
+grad_x = grad_x + grad_a * a  # a = exp(x), so da/dx is a: the second way
 print(f"backward: dy/dx = {grad_x:.4f}")
 
 # %% [markdown]
@@ -92,7 +91,8 @@ lm.draw.graph(y, names={"x": x, "y": y})
 # Read it from top to bottom. A box is a node; a row in it is a **saved tensor**. `exp` saved its
 # *output*, because $e^x$ is its own derivative. `mul` saved both factors, because each is the
 # derivative with respect to the other. Both boxes show the badge `b1`: what left `exp` entered
-# `mul`. It is one piece of memory, a **buffer**, and its bytes count once. The result `y` is in no row.
+# `mul`. It is one piece of memory, a **buffer**, and its bytes count once; `b2` is `x` itself. (`()`
+# is the shape of a single number.) The result `y` is in no row.
 #
 # Where are the local derivatives? Backward runs node by node: it takes the gradient that arrives
 # (the **grad_output**) and multiplies.
@@ -101,8 +101,8 @@ lm.draw.graph(y, names={"x": x, "y": y})
 rows = []
 for step in lm.autograd.steps(y):
     grad_output = step.grads_in[0].item()
-    for (upstream, _), grad_input in zip(step.node.next_functions, step.grads_out, strict=True):
-        goes_to = "x" if upstream.label == "leaf" else upstream.label
+    for edge, grad_input in zip(step.node.next_edges, step.grads_out, strict=True):
+        goes_to = "x" if edge.node.label == "leaf" else edge.node.label
         local = grad_input.item() / grad_output
         rows.append([step.node.label, f"{grad_output:.4f}", f"{local:.4f}", goes_to])
 table(["node", "grad_output", "local derivative", "sent to"], rows)
@@ -128,7 +128,7 @@ ops = {
 rows = []
 for text, result in ops.items():
     saved = lm.lifetime.saved(result)
-    what = ", ".join(f"{s.node} {s.role}" for s in saved) or "nothing"
+    what = ", ".join(f"{row.node} {row.role}" for row in saved) or "nothing"
     rows.append([text, f"{saved.nbytes:,}", what])
 table(["op", "bytes kept", "what"], rows)
 
@@ -141,22 +141,16 @@ table(["op", "bytes kept", "what"], rows)
 depths = range(1, 9)
 kept = {"sin": [], "+ 1": []}
 for name, op in {"sin": lm.sin, "+ 1": lambda t: t + 1}.items():
-    for depth in depths:
-        t = x
-        for _ in range(depth):
-            t = op(t)
+    t = x
+    for _ in depths:
+        t = op(t)
         kept[name].append(lm.lifetime.saved(t).nbytes)
-figure, axes = plt.subplots()
-for (name, line), style in zip(kept.items(), ("o-", "s--"), strict=True):
-    axes.plot(depths, line, style, label=f"{name} again and again")
-axes.set_xlabel("ops in the chain")
-axes.set_ylabel("bytes kept")
-axes.legend()
-Plot(
-    figure,
+curves(
+    kept,
+    x="ops in the chain",
+    y="bytes kept",
     title="What a chain of ops keeps for backward",
-    caption=f"At {max(depths)} ops, sin keeps {kept['sin'][-1]:,} bytes and + 1 keeps {kept['+ 1'][-1]}.",
-    text="\n".join(f"{name:4} {' '.join(f'{n:6,}' for n in line)}" for name, line in kept.items()),
+    caption=f"In the end {kept['sin'][-1]:,} bytes of sin, {kept['+ 1'][-1]} of + 1.",
 )
 
 # %% [markdown]
@@ -227,14 +221,36 @@ v = np.array([-2.0, -0.5, 1.0])
 s = 1 / np.sqrt(1 + np.minimum(v, 0) ** 2)
 rows = []
 for scale in (1.0, 10.0):  # y = scale * isrlu(x): `scale` is what arrives from above
-    for value, right, computed in zip(v, scale * s**3, isrlu_backward(s, scale), strict=True):
-        rows.append([f"{scale:.0f} * isrlu(x)", value, f"{right:.4f}", f"{computed:.4f}"])
+    right, computed = scale * s**3, isrlu_backward(s, scale)
+    for at, number in enumerate(v):
+        name = f"{scale:.0f} * isrlu(x)"
+        rows.append([name, number, f"{right[at]:.4f}", f"{computed[at]:.4f}"])
 table(["y", "x", "right", "computed"], rows)
 
 # %% [markdown]
 # Alone, the op is right; with anything after it, wrong. The rule never multiplies by `grad`, and a
-# test that always starts with 1 cannot see it. The checks above start with other numbers, too.
-#
+# test that always starts with 1 cannot see it. What does the gradient check of this package say? It
+# wants both functions as one op (how to make one is chapter 2: `ctx` carries `s` to backward).
+
+
+# %%
+def op_forward(ctx, x):
+    s = (1 + lm.minimum(x, 0.0) ** 2) ** -0.5
+    ctx.save_for_backward(s)
+    return x * s
+
+
+def op_backward(ctx, grad):
+    return isrlu_backward(*ctx.saved_tensors, grad)
+
+
+with attempt():
+    lm.gradcheck(
+        lm.autograd.autograd_function(op_forward, op_backward, "ISRLU"),
+        lm.tensor(v, requires_grad=True),
+    )
+
+# %% [markdown]
 # ## Recap
 #
 # - Backward must remember what its local derivatives read, and nothing else.

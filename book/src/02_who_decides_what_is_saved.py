@@ -10,9 +10,8 @@ import gc
 import inspect
 import weakref
 
-import matplotlib.pyplot as plt
 from exercises import check, reveal
-from show import Plot, attempt, start, table
+from show import attempt, saved_bars, start, table
 
 import lucid_mini as lm
 
@@ -136,27 +135,7 @@ for function in (TanhX, TanhY, TanhBoth):
     loss.backward()
     print(f"{function.__name__:8} sum of W.grad {W.grad.sum().item():.4f}")
 
-figure, axes = plt.subplots(figsize=(7.2, 2.6))
-for row, values in enumerate(saved.values()):
-    left = 0.0
-    for value in values:
-        size = value.nbytes / 1024
-        label = f"{value.node.split('#')[0]}: {value.slot}"
-        if value.counted:
-            axes.barh(row, size, left=left, color="#56B4E9", height=0.6)
-            axes.text(left + size / 2, row, label, ha="center", va="center", fontsize=8)
-            left += size
-    axes.text(left + 0.5, row, f"{values.nbytes / 1024:.0f} KiB", va="center")
-axes.set_yticks(range(len(saved)), saved)
-axes.invert_yaxis()
-axes.set_xlim(0, 40)
-axes.set_xlabel("KiB saved, each buffer once")
-Plot(
-    figure,
-    title="Bytes saved per node, for three ways to write tanh",
-    caption="; ".join(f"{name}: {values.nbytes:,} bytes" for name, values in saved.items()),
-    text="\n\n".join(f"{name}\n{values}" for name, values in saved.items()),
-)
+saved_bars(saved, title="Bytes saved per node, for three ways to write tanh")
 
 # %% [markdown]
 # `TanhY` is free: the product after it keeps that very buffer as its input (`(again)` in the
@@ -185,15 +164,16 @@ reveal(guess, "y" if saved["TanhY"].nbytes < saved["TanhX"].nbytes else "x")
 class Power(lm.autograd.Function):
     @staticmethod
     def forward(ctx, x, n):
-        ctx.save_for_backward(x, half=n / 2)
+        ctx.save_for_backward(x, exponent=n - 1)
         ctx.n = n
-        ctx.store("why", "to show")
+        ctx.store("note", "a power")
         return x**n
 
     @staticmethod
     def backward(ctx, grad):
-        x = ctx.saved_tensors[0]
-        return grad * ctx.n * x ** (ctx.n - 1), None  # one gradient per argument; None for n
+        (x,) = ctx.saved_tensors
+        exponent = ctx.saved_variables.exponent
+        return grad * ctx.n * x**exponent, None  # one for each argument: None for n
 
 
 x = lm.tensor([1.0, 2.0], requires_grad=True)
@@ -201,8 +181,7 @@ y = Power.apply(x, 3)
 y.sum().backward()
 print("x.grad:", x.grad)
 ctx = y.grad_fn.ctx
-print("ctx.n after backward:", ctx.n)
-print("ctx.load('why') after backward:", ctx.load("why"))
+print("after backward:", f"ctx.n is {ctx.n}, the note is '{ctx.load('note')}'")
 with attempt():
     ctx.saved_tensors
 with attempt():
@@ -300,7 +279,7 @@ class Careless(TanhY):
     @staticmethod
     def forward(ctx, x):
         y = x.tanh()
-        ctx.y = y  # the output owns the node, the node the ctx, and now the ctx the output
+        ctx.y = y  # y owns its node, the node owns ctx, and now ctx owns y
         return y
 
 

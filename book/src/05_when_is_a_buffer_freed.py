@@ -6,10 +6,9 @@
 # than it is needed?
 
 # %%
-import matplotlib.pyplot as plt
 import numpy as np
 from exercises import check, reveal
-from show import Plot, attempt, start, table
+from show import attempt, curves, start, table
 
 import lucid_mini as lm
 
@@ -70,8 +69,8 @@ lm.draw.timeline(t)
 
 # %% [markdown]
 # One row per buffer. Dark blue: in use. Light blue with stripes: saved, waiting for backward.
-# Orange: **drag**, alive after its last use. ▼ is the last use, ● the end. Up to the dashed line
-# the step goes forward, and what is wanted later piles up; after it each node takes its saved
+# Orange: **drag**, alive after its last use. A triangle marks the last use, a circle the end. Up to
+# the dashed line the step goes forward, and what is wanted later piles up; after it each node takes its saved
 # tensors, uses them and lets go. `x @ W` and the squares die early: `tanh` kept its output, not its
 # input, and a sum keeps nothing. Why three gradients of `tanh#2`? `h * h` sends one for each factor,
 # and the third is their sum.
@@ -203,18 +202,12 @@ def live_gradients(take):
 kept = live_gradients(lambda gradients, node: gradients[node])
 popped = live_gradients(lambda gradients, node: gradients.pop(node))
 
-figure, axes = plt.subplots()
-axes.plot(range(1, 51), [n / 1000 for n in kept], "--", label="gradients[node]")
-axes.plot(range(1, 51), [n / 1000 for n in popped], label="gradients.pop(node)")
-axes.set_xlabel("nodes run")
-axes.set_ylabel("kB of gradients alive")
-axes.legend()
-Plot(
-    figure,
+curves(
+    {"gradients[node]": kept, "gradients.pop(node)": popped},
+    x="nodes run",
+    y="bytes of gradients alive",
     title="Gradients alive while backward runs through 50 nodes",
     caption=f"Kept: {kept[-1]:,} bytes at the end. Popped: {popped[-1]:,} bytes.",
-    text=f"nodes run    1       25      50\nkept    {kept[0]:6,} {kept[24]:8,} {kept[49]:7,}\n"
-    f"popped  {popped[0]:6,} {popped[24]:8,} {popped[49]:7,}",
 )
 
 # %% [markdown]

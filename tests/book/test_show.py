@@ -1,0 +1,219 @@
+"""What the chapters show with."""
+
+import gc
+import warnings
+import weakref
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import lucid_mini as lm
+from book import show
+
+BOOK = Path(__file__).resolve().parents[2] / "book"
+
+
+@pytest.fixture(autouse=True)
+def _own_style():
+    with mpl.rc_context():
+        yield
+    plt.close("all")
+
+
+# -- attempt --------------------------------------------------------------------------------------
+
+
+def test_an_error_is_shown_as_class_and_message_and_the_program_goes_on(capsys):
+    with show.attempt():
+        raise ValueError("no such thing")
+    assert capsys.readouterr().out == "ValueError: no such thing\n"
+
+
+def test_notes_of_an_error_are_shown_under_it(capsys):
+    with show.attempt():
+        error = ValueError("no")
+        error.add_note("a note")
+        raise error
+    assert capsys.readouterr().out == "ValueError: no\n  a note\n"
+
+
+def test_warnings_are_shown_before_the_error_and_not_on_stderr(capsys):
+    with show.attempt():
+        warnings.warn("mind", UserWarning, stacklevel=1)
+        warnings.warn("mind", UserWarning, stacklevel=1)
+        raise KeyError("k")
+    out, err = capsys.readouterr()
+    assert out == "UserWarning: mind\nUserWarning: mind\nKeyError: 'k'\n"
+    assert err == ""
+
+
+def test_a_block_that_raises_nothing_says_so(capsys):
+    with show.attempt():
+        pass
+    assert capsys.readouterr().out == "nothing was raised\n"
+
+
+def test_the_variables_of_the_frames_die_with_the_error(no_gc):
+    watched = []
+
+    def fail():
+        inside = lm.ones(3)
+        watched.append(weakref.ref(inside))
+        raise ValueError(inside.shape)
+
+    with show.attempt():
+        fail()
+    assert watched[0]() is None
+
+
+def test_the_variables_of_a_failed_backward_die_with_the_error(no_gc):
+    x = lm.ones(3, requires_grad=True)
+    y = (x * x).sum()
+    y.backward()
+    watched = weakref.ref(y.grad_fn)
+    with show.attempt():
+        y.backward()
+    del y
+    assert watched() is None
+
+
+def test_an_interrupt_is_not_swallowed():
+    with pytest.raises(KeyboardInterrupt), show.attempt():
+        raise KeyboardInterrupt
+
+
+# -- a cell that was skipped ----------------------------------------------------------------------
+
+CELLS = [
+    "# a comment\nimport numpy as np\nimport os.path",
+    "def step(W):\n    h = W\n    return h",
+    "with open('x') as file:\n    inner = 1",
+    "not python )",
+    "class Op:\n    field = 1\nfor i in range(3):\n    total = i",
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("np", "import numpy as np"),
+        ("os", "import numpy as np"),
+        ("step", "def step(W):"),
+        ("file", "with open('x') as file:"),
+        ("inner", "with open('x') as file:"),
+        ("Op", "class Op:"),
+        ("total", "class Op:"),
+    ],
+)
+def test_a_missing_name_is_answered_with_the_cell_that_makes_it(name, first):
+    assert f"`{name}` is missing. The cell that begins with `{first}`" in show.missing(name, CELLS)
+
+
+@pytest.mark.parametrize("name", ["h", "field", "W"])
+def test_a_name_inside_a_function_or_class_is_not_made_by_the_cell(name):
+    assert "no cell of this chapter makes it" in show.missing(name, CELLS)
+
+
+def test_a_name_that_is_spelt_alike_is_offered():
+    assert "Did you mean `loss`?" in show.missing("los", CELLS, ["loss", "_los"])
+    assert "Did you mean" not in show.missing("zzz", CELLS, ["loss"])
+
+
+def test_in_a_chapter_a_skipped_cell_is_named_and_other_errors_are_left_alone():
+    """The first cell of chapter 5, and then cells that come too early."""
+    (path,) = BOOK.glob("05_*.ipynb")
+    chapter = nbformat.read(path, as_version=4)
+    first = next(cell for cell in chapter.cells if cell.cell_type == "code")
+    exercise = next(cell for cell in chapter.cells if 'check("5.1"' in cell.source)
+    sources = [first.source, exercise.source, "1 / 0", "def f():\n    return gues\n\nf()"]
+    chapter.cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    NotebookClient(
+        chapter,
+        allow_errors=True,
+        kernel_name="python3",
+        timeout=120,
+        resources={"metadata": {"path": str(BOOK)}},
+    ).execute()
+    _, skipped, division, misspelt = ([*cell.outputs] for cell in chapter.cells)
+    (error,) = skipped
+    assert error.ename == "NameError"
+    assert "`careless` is missing. The cell that begins with `def careless_step" in error.evalue
+    assert error.traceback == [f"NameError: {error.evalue}"]
+    assert division[0].ename == "ZeroDivisionError"
+    assert len(division[0].traceback) > 1
+    assert "`gues` is missing, and no cell of this chapter makes it." in misspelt[0].evalue
+
+
+def test_start_works_outside_a_notebook():
+    show.start("01")
+
+
+# -- tables and plots -----------------------------------------------------------------------------
+
+
+def test_a_table_puts_numbers_to_the_right_and_words_to_the_left(capsys):
+    show.table(["op", "bytes"], [["exp", "8,000"], ["a sum", 0]])
+    assert capsys.readouterr().out == "op     bytes\nexp    8,000\na sum      0\n"
+
+
+def test_a_table_without_rows_is_its_head(capsys):
+    show.table(["op", "bytes"], [])
+    assert capsys.readouterr().out == "op  bytes\n"
+
+
+@pytest.fixture
+def plot():
+    return show.curves(
+        {"a <b>": [1.0, 2000.0, 3.0], "c": [0.0, 0.0, 0.0]},
+        x="n",
+        y="bytes",
+        title="T & co",
+        caption="3 of them.",
+    )
+
+
+def test_a_plot_has_a_text_twin_with_its_data(plot):
+    assert repr(plot) == (
+        "T & co\n\nbytes, over n\n       1      2  3\na <b>  1  2,000  3\nc      0      0  0"
+        "\n\n3 of them."
+    )
+
+
+def test_a_plot_is_html_that_shows_in_an_untrusted_notebook_with_an_alternative_text(plot):
+    bundle = plot._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert 'alt="T &amp; co. 3 of them."' in bundle["text/html"]
+    assert "<svg" not in bundle["text/html"]
+
+
+def test_the_svg_of_a_plot_is_one_document_with_title_and_description(plot):
+    import xml.etree.ElementTree as ET
+
+    root = ET.fromstring(plot.svg())
+    assert root[0].text == "T & co"
+    assert "2,000" in root[1].text
+
+
+def test_a_plot_leaves_no_figure_behind_that_would_be_shown_twice(plot):
+    assert plt.get_fignums() == []
+
+
+def test_the_same_plot_has_the_same_bytes():
+    def draw():
+        plt.style.use(show._HERE / "style.mplstyle")
+        return show.curves({"a": [1, 2]}, x="x", y="y", title="t", caption="c").svg()
+
+    assert draw() == draw()
+
+
+def test_bars_of_saved_values_count_a_buffer_once():
+    x = lm.ones(4, 4, requires_grad=True)
+    saved = {"square": lm.lifetime.saved(x * x), "sine": lm.lifetime.saved(lm.sin(x))}
+    bars = show.saved_bars(saved, title="t")
+    assert bars.caption == "square: 128 bytes; sine: 128 bytes."
+    assert "(again)" in repr(bars)
+    gc.collect()
