@@ -760,12 +760,14 @@ class OnceOnly(Function):
     """Stands behind a rule that is `once_differentiable`: the value passes, its gradient raises."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, value: Tensor, label: str, *sources: Tensor) -> Tensor:
+    def forward(ctx: Any, value: Tensor, label: str, *sources: Tensor) -> Tensor:
+        """Keeps: nothing. `sources` are what the value depends on."""
         ctx.label = label
         return value
 
     @staticmethod
-    def backward(ctx: FunctionCtx, grad: Any) -> NoReturn:
+    def backward(ctx: Any, grad: Any) -> NoReturn:
+        """Raise."""
         raise AutogradError(
             f"{ctx.label} is marked once_differentiable, and its gradient was differentiated. "
             "Write the rule with tensor ops and take the mark away, or do not ask for a second "
