@@ -270,7 +270,7 @@ class _Check:
                     )
                 for pair, got in zip(own, found, strict=True):
                     want = seed.array.reshape(-1) @ pair.analytic
-                    if not _near(got.reshape(-1), want, seed, pair):
+                    if not _near(got.reshape(-1), want, seed, pair, self.nondet_tol):
                         wrong = pair
                         break
                 if wrong is None:
@@ -475,8 +475,9 @@ def _by(a: Array, b: Array) -> str:
     return f", by up to {np.max(np.abs(a - b)):.3g}" if a.shape == b.shape and a.size else ""
 
 
-def _near(got: Array, want: Array, seed: diagnose.Seed, pair: Pair) -> bool:
+def _near(got: Array, want: Array, seed: diagnose.Seed, pair: Pair, nondet_tol: float) -> bool:
     """Whether a pass with `seed` gave what its matrix says, but for rounding."""
     size = np.abs(seed.array.reshape(-1)) @ np.abs(pair.analytic)
     slack = 1e4 * float(np.finfo(pair.dtype).eps) * (size + 1.0)
+    slack = slack + nondet_tol * (1.0 + np.abs(seed.array).sum())
     return bool(np.all(np.abs(got - want) <= slack)) or not bool(np.isfinite(want).all())
