@@ -1,8 +1,18 @@
-"""Look: graphs, timelines, memory. Every figure is a picture in Jupyter and a text table elsewhere."""
+"""Look: every function gives a figure, a picture in Jupyter and a text table elsewhere."""
 
 from .figure import Figure, PictureError
 from .graph import graph
+from .holders import holders
 from .memory import memory
+from .stepper import stepper
 from .timeline import timeline
 
-__all__ = ["Figure", "PictureError", "graph", "memory", "timeline"]
+__all__ = [
+    "Figure",
+    "PictureError",
+    "graph",
+    "holders",
+    "memory",
+    "stepper",
+    "timeline",
+]

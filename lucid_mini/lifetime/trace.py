@@ -10,6 +10,7 @@ import linecache
 import re
 import sys
 import weakref
+import zlib
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from ..autograd.function import Function
 from ..autograd.node import AccumulateGrad, first_number, label_of
 from ..autograd.saved import owner
 from ..autograd.tensor import Tensor
+from ..errors import VersionMismatchError
 from ..events import Event
 from .buffers import Buffer
 from . import holders
@@ -116,6 +118,7 @@ class Trace:
         self._first = first_number()
         self._running = False
         self._in_use: list[int] = []  # what the running rule was handed and has read
+        self._prints: dict[tuple[int, int], int] = {}  # of saved bytes, with check_writes
         self._names: dict[int, str] = {}
         self._found: dict[int, Buffer] = {}  # what the last survivors() said
 
@@ -201,6 +204,8 @@ class Trace:
                 life.saved_by.append((what, names[index]))
                 self._raw.append(_Raw("save", what, serial, where))
                 serials.append(serial)
+                if self.check_writes:
+                    self._prints[node.sequence_nr, index] = _fingerprint(slot._data)
         self._saved_serials[node.sequence_nr] = serials
 
     def _note_untracked(self, value: Any, what: Any, where: Any) -> None:
@@ -231,13 +236,29 @@ class Trace:
         if self._outer is not None:
             self._outer.unpacked(ctx)
         what = self._phase[1]
-        for slot in ctx._saved or ():
+        for index, slot in enumerate(ctx._saved or ()):
             if slot is not None and hasattr(slot, "_data"):
+                if self.check_writes:
+                    self._check_print(what, index, slot)
                 serial = self._serial_of(slot._data, None)
                 self._touch(serial)
                 self._lives[serial].unpack_op = self._op
                 self._in_use.append(serial)
                 self._raw.append(_Raw("unpack", what, serial, None))
+
+    def _check_print(self, what: Any, index: int, slot: Any) -> None:
+        """Raise if the bytes in a slot are not those that were saved, though no counter moved.
+
+        Raises: VersionMismatchError naming node, slot and buffer.
+        """
+        saved_print = None if what is None else self._prints.get((what[1], index))
+        if saved_print is not None and saved_print != _fingerprint(slot._data):
+            name = self._name_of(self._serial_of(slot._data, None))
+            raise VersionMismatchError(
+                f"{self._label(what)} saved tensor {index} ({name}), and its bytes were changed since without "
+                f"any op of lucid_mini: somebody wrote into an array that it shares memory with, as from_numpy "
+                f"does. Use lm.tensor, which copies."
+            )
 
     def running(self, node: Any, grads: Any) -> None:
         """Backward is about to run `node` with its complete gradient or gradients."""
@@ -623,6 +644,8 @@ class Trace:
 def trace(check_writes: bool = False) -> Trace:
     """Record what happens to memory in the block: `with lm.lifetime.trace() as t: ...`.
 
+    `check_writes`: compare the bytes of every saved tensor when it is read with those that were saved, which
+    catches writes through an array that `from_numpy` shares; costs a checksum a save and a read.
     Keeps: names, numbers and weak references; no object of the program. Changes no result.
     """
     return Trace(check_writes=check_writes)
@@ -651,6 +674,11 @@ def _assigned(site: tuple[CodeType, int] | None) -> str:
     line = linecache.getline(site[0].co_filename, site[1])
     found = re.match(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=[^=]", line)
     return found.group(1) if found else ""
+
+
+def _fingerprint(array: Any) -> int:
+    """A checksum of the elements."""
+    return zlib.crc32(np.ascontiguousarray(array).tobytes())
 
 
 def _array(g: Any) -> Any:

@@ -321,3 +321,30 @@ def test_the_hot_path_calls_nothing_of_the_recorder_when_off() -> None:
     y = x * x
     assert weakref.getweakrefcount(y._data) == 0
     assert weakref.getweakrefcount(y) == 0
+
+
+def test_a_write_that_no_counter_sees_is_caught_by_its_fingerprint() -> None:  # R88
+    shared = np.ones(3)
+    x = lm.from_numpy(shared).requires_grad_()
+    with lm.lifetime.trace(check_writes=True):
+        y = (x * x).sum()
+        shared[0] = 9.0
+        with pytest.raises(lm.errors.VersionMismatchError, match=r"mul#1 saved tensor 0 \(x\), and its bytes"):
+            y.backward()
+    assert x.grad is None
+
+
+def test_without_check_writes_it_passes_unseen() -> None:  # R88
+    shared = np.ones(3)
+    x = lm.from_numpy(shared).requires_grad_()
+    with lm.lifetime.trace():
+        y = (x * x).sum()
+        shared[0] = 9.0
+        y.backward()
+    assert x.grad is not None
+
+
+def test_check_writes_has_no_false_alarm(leaves: Any) -> None:  # R88
+    with lm.lifetime.trace(check_writes=True):
+        step(*leaves)
+    assert leaves[0].grad is not None
