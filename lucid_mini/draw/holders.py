@@ -27,6 +27,7 @@ from lucid_mini.lifetime.holders import Chain
 _MOST_HOPS = 12
 _MOST_LINES = 7
 _LONGEST = 60
+_FITS = 110  # no line on the sheet has room for more letters
 _VERDICTS = {
     "outside": "HELD from outside: neither counting nor gc.collect() frees it",
     "cycle": "CYCLE: counting does not free it, gc.collect() does",
@@ -187,10 +188,10 @@ def _held(name: str, chain: Chain, verdict: str, blame: str) -> Held:
 def _links(chain: Chain) -> Iterator[Link]:
     """The hops, without the middle of a long chain; the cut, its neighbours and both ends stay."""
     last = len(chain.hops) - 1
-    shown = range(last + 1)
+    shown: Sequence[int] = range(last + 1)
     if last >= _MOST_HOPS:
         near = {*range(4), *range(chain.cut - 2, chain.cut + 2), *range(last - 2, last + 1)}
-        shown = sorted(near & set(shown))  # type: ignore[assignment]
+        shown = sorted(near & set(shown))
     before, above = -1, ""
     for at in shown:
         hop = chain.hops[at]
@@ -239,7 +240,7 @@ def _summary(held: Held) -> str:
 
 def _source(chain: Chain) -> tuple[str, tuple[Line, ...]]:
     """The lines of code behind the cut, where the code can still be read and says the name."""
-    if not chain.hops:
+    if not chain.hops or chain.is_plain:
         return "", ()
     hop = chain.hops[chain.cut]
     named = re.search(r"'([^']+)'|\.(\w+)$", hop.how)
@@ -248,7 +249,8 @@ def _source(chain: Chain) -> tuple[str, tuple[Line, ...]]:
         return "", ()
     name = named[1] or named[2]
     # Two files can have one last name: if both could have done it, none is shown.
-    found = {_block(path, int(number), hop.by, name) for path in _files(file)} - {()}
+    whole = hop.how.startswith(("closure", "default", "attribute"))
+    found = {_block(path, int(number), hop.by, name, whole) for path in _files(file)} - {()}
     return (hop.where, found.pop()) if len(found) == 1 else ("", ())
 
 
@@ -263,16 +265,19 @@ def _files(name: str) -> list[str]:
     return [path for path in paths if isinstance(path, str) and file_of(code(path)) == name]
 
 
-def _block(path: str, number: int, by: str, name: str) -> tuple[Line, ...]:
-    """The function that begins at line `number`, or that line; () unless it has `name` in it."""
+def _block(path: str, number: int, by: str, name: str, whole: bool) -> tuple[Line, ...]:
+    """Line `number`, or the `whole` function `by` that begins there; () unless it has `name`."""
     lines = linecache.getlines(path)[number - 1 :]
     if not lines:
         return ()
     function = by.rpartition(".")[2]
-    begins = re.match(r"\s*(@|(async\s+)?def\s)", lines[0]) or "lambda" in lines[0]
-    block = inspect.getblock(lines) if begins else lines[:1]
-    if begins and function.isidentifier() and not any(function in line for line in block[:8]):
-        return ()
+    block = lines[:1]
+    if whole:
+        if not re.search(r"^\s*(@|(async\s+)?def\s)|\blambda\b", lines[0]):
+            return ()
+        block = inspect.getblock(lines)
+        if function.isidentifier() and not any(function in line for line in block[:8]):
+            return ()
     marks = _marks(block, name)
     margin = min((len(line) - len(line.lstrip()) for line in block if line.strip()), default=0)
     rows = [
@@ -379,7 +384,7 @@ class _Plan:
         if held.source:
             bottom = max(bottom, self._place_code(bottom))
         self.foot = bottom + 22
-        self.height = self.foot + 13 * len(self.verdict) + 6
+        self.height = self.foot + 13 * len(self.verdict)
 
     def _place_code(self, bottom: float) -> float:
         """Beside the edge to cut if all of it fits there, else below; returns where it ends."""
@@ -453,7 +458,7 @@ class _Plan:
         ink = style.RED_INK if link.cut else style.INK
         if link.cut:
             sheet.text(_STEM - 16, y + 20, "✂", 15, ink=ink)
-        words = style.fit(_by(link) + link.how, 380, 8, bold=link.cut)
+        words = style.fit(style.shorten(_by(link) + link.how, _FITS), 380, 8, bold=link.cut)
         sheet.text(x, baseline, words, 8, bold=link.cut, ink=ink)
         x += style.text_width(words, 8, bold=link.cut) + 8
         if link.where:
@@ -490,7 +495,7 @@ class _Plan:
 
 def _box_text(held: Held, at: int) -> str:
     link = held.links[at]
-    return link.what if at else f"{link.how}: {link.what}"
+    return style.shorten(link.what if at else f"{link.how}: {link.what}", _FITS)
 
 
 def _gutter(source: Sequence[Line]) -> int:
