@@ -435,7 +435,7 @@ class FunctionCtx(_Fields):
                 f"{self._name} called {method} twice; the second call replaced the first. Name "
                 "every tensor in one call.",
                 SavedTwiceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         for position, tensor in enumerate(tensors):
             if not hasattr(tensor, "_memory"):
@@ -553,6 +553,12 @@ class FunctionCtx(_Fields):
         if self._marks is not None:
             _set_marks(twin, self._marks.copy())
         return twin
+
+    def __copy__(self) -> "FunctionCtx":
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "FunctionCtx":
+        return self.clone(deep=True)
 
     def _node(self) -> Any:
         """The node that owns this ctx, or None.
