@@ -210,7 +210,7 @@ dt{color:var(--faint)}
 dd{margin:0;overflow-wrap:anywhere}
 #curve{width:100%;height:auto;display:block}
 #memory{margin:4px 0 0;font-size:.85rem}
-.hidden-queue{display:none;margin:0;color:var(--faint)}
+.hidden-queue{display:none;margin:0;min-height:8em;color:var(--faint)}
 .predict #queue,.predict .c,.predict .side .hint{display:none}
 .predict .hidden-queue{display:block}
 .key{display:flex;flex-wrap:wrap;gap:3px 16px;margin:8px 0;color:var(--faint);font-family:inherit}
