@@ -4,6 +4,7 @@ import ast
 import difflib
 import io
 import re
+import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ import matplotlib.pyplot as plt
 from lucid_mini.draw import Figure
 
 _HERE = Path(__file__).parent
+#: Letters that fit into a line under a cell.
+_WIDTH = 84
 
 
 def start(chapter: str) -> None:
@@ -118,8 +121,13 @@ def attempt() -> Iterator[None]:
 
 
 def _text(error: Any) -> str:
+    """Class, message and notes, broken at spaces: a cell would break them within a word."""
     notes = [f"  {note}" for note in getattr(error, "__notes__", ())]
-    return "\n".join([f"{type(error).__name__}: {error}", *notes])
+    lines = "\n".join([f"{type(error).__name__}: {error}", *notes]).splitlines()
+    return "\n".join(
+        textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False)
+        for line in lines
+    )
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -186,6 +194,7 @@ def saved_bars(saved: Mapping[str, Any], *, title: str) -> Plot:
                 axes.text(left + size / 2, row, label, ha="center", va="center", fontsize=8)
                 left += size
         axes.text(left, row, f"  {left:.0f} KiB", va="center")
+    axes.set_title(title)
     axes.set_yticks(range(len(saved)), list(saved))
     axes.invert_yaxis()
     axes.set_xlim(0, 1.15 * max(values.nbytes for values in saved.values()) / 1024)
@@ -206,6 +215,7 @@ def curves(
     figure, axes = plt.subplots()
     for (name, values), style in zip(lines.items(), ("-", "--", ":", "-."), strict=False):
         axes.plot(range(1, len(values) + 1), values, style, label=name)
+    axes.set_title(title)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

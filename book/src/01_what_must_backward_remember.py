@@ -95,7 +95,7 @@ lm.draw.graph(y, names={"x": x, "y": y})
 # is the shape of a single number.) The result `y` is in no row.
 #
 # Where are the local derivatives? Backward runs node by node: it takes the gradient that arrives
-# (the **grad_output**) and multiplies.
+# (the **grad_output**) and multiplies. `steps` is backward, one node at a time.
 
 # %%
 rows = []
@@ -251,6 +251,9 @@ with attempt():
     )
 
 # %% [markdown]
+# It says where two numbers differ, what the rule claims (*analytic*) against a finite difference
+# (*numeric*), and why: the gradient does not depend on what arrives.
+#
 # ## Recap
 #
 # - Backward must remember what its local derivatives read, and nothing else.

@@ -55,7 +55,8 @@ print(y)
 
 # %% [markdown]
 # You call `Square.apply(x)`, never `Square.forward`: `apply` makes the ctx, runs `forward` with it
-# and hangs both on the output. Where is the ctx now?
+# and hangs a node on the output. (The `*` inside `forward` leaves no node of its own: recording is
+# off there, `backward` speaks for it.) Where is the ctx now?
 
 # %%
 node = y.grad_fn
@@ -75,7 +76,8 @@ print(inspect.getsource(lm.exp(x).grad_fn.function))
 
 # %% [markdown]
 # Nothing is privileged: `exp` decides as `Square` does. It keeps its output, for $e^x$ is its own
-# derivative. (`arrays = True` hands its rule plain NumPy arrays, for speed.)
+# derivative. (For speed it works on the NumPy arrays inside: `x._data` is that of `x`, `fresh` makes
+# a tensor of one, `arrays = True` asks for arrays in `backward`, too.)
 #
 # ## Three ways to write tanh
 
@@ -138,9 +140,9 @@ for function in (TanhX, TanhY, TanhBoth):
 saved_bars(saved, title="Bytes saved per node, for three ways to write tanh")
 
 # %% [markdown]
-# `TanhY` is free: the product after it keeps that very buffer as its input (`(again)` in the
-# table). `TanhX` keeps a second one that nobody else wants. `TanhBoth` keeps what its rule never
-# reads, and nothing complains.
+# `TanhY` is free: `matmul#3` keeps that very buffer as its `a` anyway, so the second bar shows it
+# once. `TanhX` keeps one more, which nobody else wants. `TanhBoth` keeps what its rule never reads,
+# and nothing complains.
 
 # %%
 reveal(guess, "y" if saved["TanhY"].nbytes < saved["TanhX"].nbytes else "x")
@@ -302,8 +304,9 @@ table(
 )
 
 # %% [markdown]
-# A circle: each waits for the other to go. `save_for_backward` knows that `y` is the output and
-# keeps its array without the tensor, so no circle arises.
+# A circle: each waits for the other to go. Here the collector finds it; in PyTorch it could not, for
+# a part of the circle lay in C++, where it does not look. `save_for_backward` knows that `y` is the
+# output and keeps its array without the tensor, so no circle arises.
 #
 # ## Recap
 #

@@ -73,7 +73,7 @@ lm.draw.timeline(t)
 # the dashed line the step goes forward, and what is wanted later piles up; after it each node takes its saved
 # tensors, uses them and lets go. `x @ W` and the squares die early: `tanh` kept its output, not its
 # input, and a sum keeps nothing. Why three gradients of `tanh#2`? `h * h` sends one for each factor,
-# and the third is their sum.
+# and the third is their sum. And `sum#4`, the loss? Nothing reads its value; backward starts with 1.
 
 # %%
 rows = [b for b in t.buffers if b.nbytes == 16384 and b.allocated < t.boundary]
@@ -111,8 +111,8 @@ lm.draw.timeline(careless)
 
 # %% [markdown]
 # Nothing new is computed. But `z` and `squares` are variables now, and a variable holds its array
-# until the function ends. Whoever keeps a buffer alive is a **holder**: so far we met saved slots
-# and variables. In numbers:
+# until the function ends. (So did `h`, in the first step: the orange end of `tanh#2`.) Whoever keeps
+# a buffer alive is a **holder**: so far we met saved slots and variables. In numbers:
 
 # %%
 rows = [

@@ -41,6 +41,15 @@ def test_notes_of_an_error_are_shown_under_it(capsys):
     assert capsys.readouterr().out == "ValueError: no\n  a note\n"
 
 
+def test_a_long_message_is_broken_at_spaces(capsys):
+    with show.attempt():
+        raise ValueError("word " * 40 + "end")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all(len(line) <= 84 for line in lines)
+    assert " ".join(line.strip() for line in lines) == "ValueError: " + "word " * 40 + "end"
+
+
 def test_warnings_are_shown_before_the_error_and_not_on_stderr(capsys):
     with show.attempt():
         warnings.warn("mind", UserWarning, stacklevel=1)
