@@ -98,7 +98,9 @@ def run(folder: Path) -> None:
     graph = lm.draw.graph(loss, names=parameters)
     print(graph)
     _save(graph, folder, "graph")
-    del loss
+    stepper = lm.draw.stepper(loss, names=parameters)
+    print(f"→ {stepper.save(folder / 'stepper.html')} (backward node by node, for a browser)")
+    del loss, stepper
 
     _title("3  From birth to death")
     lm.reset_names()
@@ -126,15 +128,15 @@ def run(folder: Path) -> None:
     print()
     print(f"Never freed: {len(held)} buffer{'s' if len(held) != 1 else ''}, {nbytes(sum(b.nbytes for b in held))}.")
     for buffer in held:
-        print(f"  {buffer.name}, {nbytes(buffer.nbytes)}, held by {buffer.holder}")
-        for chain in buffer.holders:
-            print("    " + str(chain).replace("\n", "\n    "))
+        chain = lm.draw.holders(buffer)
+        print(chain)
+        _save(chain, folder, "holders")
     print("Said already while it ran, as a warning:")
     for warning in warned:
         print(textwrap.fill(str(warning.message), 96, initial_indent="  ", subsequent_indent="  "))
 
     _title("Where to go next")
-    print(f"The pictures are in {folder}: graph, timeline, leak.")
+    print(f"The pictures are in {folder}: graph, stepper, timeline, leak, holders.")
     print("This tour is 150 lines to read: lucid_mini/tour.py. How one call runs: README.md, Reading one call.")
     print(f"(The tour took {time.perf_counter() - started:.0f} s.)")
 

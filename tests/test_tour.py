@@ -47,7 +47,9 @@ def test_it_names_the_planted_capture_with_variable_and_line(tour: tuple[str, Pa
 
 
 def test_it_leaves_the_text_of_each_picture(tour: tuple[str, Path]) -> None:
-    assert {p.name for p in tour[1].glob("*.txt")} == {"graph.txt", "timeline.txt", "leak.txt"}
+    names = {p.name for p in tour[1].glob("*.txt")}
+    assert names == {"graph.txt", "timeline.txt", "leak.txt", "holders.txt"}
+    assert (tour[1] / "stepper.html").stat().st_size > 10_000
 
 
 def test_it_says_the_same_on_a_second_run(tour: tuple[str, Path], tmp_path: Path) -> None:
