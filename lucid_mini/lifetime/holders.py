@@ -6,6 +6,7 @@ alone: that goes blind on tuples of arrays, which the collector stops tracking.
 
 import ast
 import linecache
+import re
 import sys
 import types
 import weakref
@@ -20,13 +21,14 @@ from ..autograd.callsite import file_of, is_machinery
 from ..autograd.saved import owner
 from ..autograd.tensor import Tensor
 from .edges import INERT, is_library, links, locals_of, user_modules
+from .remedies import remedy_for
 
 #: How many objects a search looks at before it says that it stopped.
 SEARCH_LIMIT = 300_000
-#: Names that a notebook keeps on its own account.
-_NOTEBOOK = {"_", "__", "___", "_i", "_ii", "_iii", "_oh", "_dh", "In", "Out", "_ih"}
-
-
+#: Names that a notebook keeps on its own account: what it displayed, and what was typed.
+_NOTEBOOK = re.compile(r"_{1,3}|_\d+|Out|_oh|In|_ih|_dh|_i{1,3}|_i\d+")
+#: Roots that are no variable of the user.
+_UNSEEN_ROOTS = ("the notebook's", "sys.last_")
 #: How a variable holds its own memory: nothing to tell.
 _PLAIN = frozenset({"its array", "its array, a view", ".grad", "view of"})
 
@@ -56,8 +58,9 @@ class Chain:
     @property
     def is_plain(self) -> bool:
         """Whether a plain variable, or the `.grad` of one, holds it: nothing hidden."""
-        held = [hop.how for hop in self.hops[1:]]
-        return all(how in _PLAIN for how in held)
+        if self.hops and self.hops[0].how.startswith(_UNSEEN_ROOTS):
+            return False
+        return all(hop.how in _PLAIN for hop in self.hops[1:])
 
     @property
     def cut(self) -> int:
@@ -79,6 +82,11 @@ class Chain:
                 by = f"{before.by}.{before.how.removeprefix('its ')}"
         return f"{by}, {hop.how}{where}" if by else f"{hop.how}{where}"
 
+    @property
+    def remedy(self) -> str:
+        """What to do about the hop that matters; "" where nothing is known, or nothing is wrong."""
+        return remedy_for(self.hops[self.cut].how) if self.hops else ""
+
     def __str__(self) -> str:
         if not self.hops:
             end = " (the search stopped early)" if self.stopped else ""
@@ -89,6 +97,8 @@ class Chain:
             lines.append(f"{'  ' * depth}└ {by}{hop.how} → {hop.what}{_at(hop)}")
         if self.others:
             lines.append(f"and {self.others} other name{'s' if self.others > 1 else ''}")
+        if self.remedy:
+            lines.append(f"way out: {self.remedy}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -162,7 +172,7 @@ def name_of(data: Any) -> str | None:
 def _name_in(variables: list[tuple[str, Any]], data: Any) -> str | None:
     inside = None
     for name, value in variables:
-        if name in _NOTEBOOK or name.startswith("_"):
+        if name.startswith("_"):
             continue
         if type(value) is Tensor:
             if value._data is data:
@@ -225,17 +235,36 @@ def _roots(
         if id(vars(module)) not in seen_globals:
             seen_globals.add(id(vars(module)))
             own += _globals(vars(module), ())
-    return own, foreign
+    return own + _last_errors(), foreign
 
 
 def _globals(variables: dict[str, Any], passed: Sequence[str]) -> list[tuple[Any, Hop]]:
+    """The global variables of a module, what a notebook keeps of its own accord last."""
     module = variables.get("__name__", "")
     of = "" if module == "__main__" else f" of {module}"
-    return [
-        (value, Hop(shown(value), f"global '{name}'{of}"))
-        for name, value in list(variables.items())
-        if name not in passed and not isinstance(value, types.ModuleType) and not name.startswith("__")
-    ]
+    own: list[tuple[Any, Hop]] = []
+    notebook: list[tuple[Any, Hop]] = []
+    is_notebook = "In" in variables and "Out" in variables
+    for name, value in list(variables.items()):
+        if name in passed or isinstance(value, types.ModuleType):
+            continue
+        if is_notebook and _NOTEBOOK.fullmatch(name):
+            notebook.append((value, Hop(shown(value), f"the notebook's {name}")))
+        elif not name.startswith("__"):
+            own.append((value, Hop(shown(value), f"global '{name}'{of}")))
+    return own + notebook
+
+
+def _last_errors() -> list[tuple[Any, Hop]]:
+    """What Python keeps of the last error that nobody caught, at a prompt or in a notebook."""
+    found = []
+    for name in ("last_exc", "last_value", "last_traceback"):
+        value = getattr(sys, name, None)
+        if isinstance(value, types.TracebackType):
+            value = Exception().with_traceback(value)
+        if value is not None:
+            found.append((value, Hop(shown(value), f"sys.{name}")))
+    return found
 
 
 def search(

@@ -13,17 +13,10 @@ from ..autograd.node import Node
 from ..autograd.saved import owner
 from ..autograd.tensor import Tensor
 from .edges import Link, global_reads, links
+from .remedies import remedy_for
 
 #: How many objects are looked at for one function before the scan says that it stopped.
 SCAN_LIMIT = 20_000
-
-_FIX = {
-    "closure cell": "save it with ctx.save_for_backward, or pass it as an argument",
-    "default of": "save it with ctx.save_for_backward, or pass it as an argument",
-    "ctx attribute": "save it with ctx.save_for_backward, which backward releases",
-    "hook": "capture weakref.ref(tensor) in place of the tensor",
-    "global": "pass it as an argument",
-}
 
 
 @dataclass(frozen=True)
@@ -132,8 +125,7 @@ def _follow(roots: list[Link]) -> Findings:
             findings.stopped = True
             break
         if type(held) is Tensor or isinstance(held, np.ndarray):
-            data = held._data if type(held) is Tensor else held
-            kind = next((kind for kind in _FIX if root.how.startswith(kind)), "hook")
+            data: Any = held._data if type(held) is Tensor else held
             findings.append(
                 Finding(
                     root.by,
@@ -142,7 +134,7 @@ def _follow(roots: list[Link]) -> Findings:
                     owner(data).nbytes,
                     root.where,
                     type(held) is Tensor and not held.is_leaf,
-                    _FIX[kind].capitalize() + ".",
+                    _sentence(remedy_for(root.how)),
                 )
             )
             continue
@@ -152,3 +144,7 @@ def _follow(roots: list[Link]) -> Findings:
             step = link.how if link.how.startswith("[") else f", {link.how}"
             queue.append((link.held, root, path + step))
     return findings
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""

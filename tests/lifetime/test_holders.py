@@ -348,3 +348,50 @@ def test_a_buffer_is_found_by_the_name_it_has_in_the_last_trace() -> None:
 
 def _line_above() -> int:
     return sys._getframe(1).f_lineno - 1
+
+
+class Notebook:
+    """What IPython does for a cell: run it, and keep what its last expression gave."""
+
+    def __init__(self) -> None:
+        from IPython.core.interactiveshell import InteractiveShell
+
+        self.shell = InteractiveShell.instance()
+        self.shell.reset()
+
+    def run(self, cell: str) -> Any:
+        return self.shell.run_cell(cell, store_history=True)
+
+
+@pytest.fixture
+def notebook() -> Any:
+    pytest.importorskip("IPython", reason="the notebook's own memory needs IPython")
+    made = Notebook()
+    yield made
+    made.shell.reset()
+    made.shell.clear_instance()
+
+
+def test_the_notebook_keeps_what_it_displayed_and_is_named_with_the_remedy(notebook: Any) -> None:  # R112
+    notebook.run("import lucid_mini as lm, weakref\nt = lm.ones(10)\nr = weakref.ref(t)")
+    notebook.run("t")
+    notebook.run("del t")
+    notebook.run("import gc; gc.collect(); chain = lm.lifetime.why_alive(r)")
+    chain = notebook.shell.user_ns["chain"]
+    assert chain.hops[0].how.startswith("the notebook's "), str(chain)
+    assert not chain.is_plain
+    assert "%reset -f out" in chain.remedy
+
+
+def test_the_traceback_of_the_last_error_is_named_with_the_remedy() -> None:  # R112
+    sys.last_value = raised(big())  # what an interactive prompt does
+    try:
+        gc.collect()
+        error = sys.last_value
+        ref = weakref.ref(error.__traceback__.tb_next.tb_frame.f_locals["tensor"])  # type: ignore[union-attr]
+        del error
+        chain = why_alive(ref)
+        assert chain.hops[0].how == "sys.last_value"
+        assert "sys.last_value" in chain.remedy or "keep str(error)" in chain.remedy
+    finally:
+        del sys.last_value
