@@ -4,9 +4,9 @@
     python -m benchmarks chain own_function --reps 15     some of it; writes only where --out says
 
 Every figure is a ratio within one run: absolute times differ from machine to machine. The floor is
-the same arithmetic in plain NumPy with a backward written by hand. Frameworks take turns, one BLAS
-thread, and what is printed is the median with the quartiles. Before anything is timed, every
-framework has to give the floor's gradients.
+the same arithmetic in plain NumPy with a backward written by hand. Frameworks take turns, with one
+BLAS thread, in processor time; what is printed is the median with the quartiles. Before anything is
+timed, every framework has to give the floor's gradients.
 
 - `frameworks/`: one small adapter a framework. What is not installed is named and left out.
 - `workloads/`: one module a workload.

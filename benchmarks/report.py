@@ -13,7 +13,7 @@ from .measure import Row
 
 def machine() -> dict[str, Any]:
     """What the figures depend on."""
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index, call-overload]
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -76,4 +76,4 @@ def _figure(value: float) -> str:
     if value == int(value):
         return f"{value:.0f}"
     size = abs(value)
-    return f"{value:.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
+    return f"{value:.{0 if size >= 100 else 1 if size >= 10 else 2}f}"

@@ -22,6 +22,10 @@ class Tensor:
     """An array, the node that made it, and how often it was written."""
 
     __slots__ = ("__weakref__", "data", "grad", "node", "version")
+    data: Array
+    grad: Any
+    node: Any
+    version: int
 
     def __add__(self, other: Any) -> Any:
         return Add.apply(self, other)
@@ -66,6 +70,9 @@ class Node:
         "shape",
         "versions",
     )
+    arrays: bool
+    saved: Any
+    versions: Any
 
     def save(self, *tensors: Any) -> None:
         """Keep tensors for backward."""
@@ -91,6 +98,8 @@ class Leaf:
     """Where a path ends."""
 
     __slots__ = ("shape", "tensor")
+    shape: tuple[int, ...]
+    tensor: Tensor
     number = 0
 
 
@@ -285,8 +294,8 @@ class Bare(Framework):
         """A copy that requires grad."""
         tensor = wrap(array.copy())
         leaf = Leaf()
-        leaf.shape, leaf.tensor = array.shape, tensor  # type: ignore[attr-defined]
-        tensor.node = leaf  # type: ignore[assignment]
+        leaf.shape, leaf.tensor = array.shape, tensor
+        tensor.node = leaf
         return tensor
 
     def constant(self, array: Array) -> Any:

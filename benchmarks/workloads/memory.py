@@ -1,8 +1,7 @@
 """Bytes of arrays held by a graph: 50 layers of 1 MiB, `h = tanh(h * 0.9)`.
 
-The least that a backward needs is the 50 outputs of tanh: the product needs nothing. While it runs
-it needs those that are left and three arrays more: the gradient that came, the one that goes, and
-what lies between.
+What a backward needs is the 50 outputs of tanh: the product needs nothing. While it runs it needs
+those that are left, the gradient that came and the one that goes.
 
 NumPy tells tracemalloc about its arrays under a domain of its own; PyTorch's are taken from the
 memory events of its profiler.
@@ -57,7 +56,11 @@ def layers(depth: int, elements: int) -> Program:
         grad = np.ones(elements)
         while recorded:
             y = recorded.pop()
-            grad = grad * (1.0 - y * y) * 0.9
+            slope = y * y
+            np.subtract(1.0, slope, out=slope)
+            slope *= grad
+            slope *= 0.9
+            grad = slope
         return [grad]
 
     start = np.linspace(-2.0, 2.0, elements)
@@ -132,7 +135,7 @@ def _in_torch(run: Run) -> list[float]:
             pass
     assert torch.is_grad_enabled()
     events = sorted(
-        profiled.profiler.kineto_results.events(),  # type: ignore[union-attr]
+        profiled.profiler.kineto_results.events(),
         key=lambda event: event.start_ns(),
     )
     alive, peak, at = 0, 0, {}
