@@ -36,6 +36,7 @@ FILES = {
         ["saved"],
         ["ctx"],
         ["node"],
+        ["cycles"],
         ["rules"],
         ["hook_calls"],
         ["engine"],

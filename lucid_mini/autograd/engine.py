@@ -13,7 +13,6 @@ node lets go of what it saved as soon as it has run.
 """
 
 import sys
-import warnings
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, NoReturn
@@ -21,14 +20,15 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from .. import events
-from ..errors import GraphFreedError, LeakWarning
+from ..errors import GraphFreedError
 from . import saved
-from .callsite import outer_level
 from .ctx import ARRAYS, IDLE, _set_phase, _set_saved, better_missing
+from .cycles import warn_of_cycle
 from .hook_calls import run_leaf_hooks, run_posthooks, run_prehooks, run_tensor_hooks
 from .mode import mode
 from .node import NOT_A_TENSOR as NOT_A_TENSOR
-from .node import AccumulateGrad, next_pass
+from .node import next_pass
+from .node import reachable as reachable
 from .rules import as_tuple, call_rule, fit, refuse_gradient
 from .saved import Array, Freed
 
@@ -302,8 +302,8 @@ def _finish(
 ) -> list[tuple[Any, Any, Any]]:
     """Give all leaves their gradients, or none: hooks first, which may raise, then the writes.
 
-    Returns, for each leaf written that has hooks to come: its AccumulateGrad, itself, and the
-    gradient.
+    Returns, for each leaf about which something is to be done: its AccumulateGrad, itself, and the
+    gradient if a hook wants it.
     """
     writes = wanted is None or wanted.accumulate
     for accumulate in list(pending):
@@ -324,13 +324,12 @@ def _finish(
         if leaf is None:
             continue
         hooks = accumulate._hooks
-        if hooks is not None and (hooks.accumulated or hooks.post):
-            written.append((accumulate, leaf, pending[accumulate] if hooks.post else None))
+        if hooks is not None or create:
+            seen = pending[accumulate] if hooks is not None and hooks.post else None
+            written.append((accumulate, leaf, seen))
         leaf._grad = grown(leaf._grad, own(pending, accumulate))
         if events.recorder is not None:
             events.recorder.accumulated(leaf, leaf._grad)
-        if leaf._grad._node is not None:
-            written.append((None, leaf, None))
     for node, output_nr in list(kept):
         tensor = node._hooks.retain[output_nr]()
         if tensor is not None:
@@ -339,22 +338,12 @@ def _finish(
 
 
 def _announce(written: list[tuple[Any, Any, Any]], create: bool) -> None:
-    """Run the hooks that follow the writes, and warn of a `.grad` that holds its own graph."""
-    cycle = None
+    """Run the hooks that follow the writes, and warn of a `.grad` that holds its own leaf."""
     for accumulate, leaf, grad in written:
-        if accumulate is None:
-            cycle = cycle or leaf
-        else:
+        if accumulate._hooks is not None:
             run_leaf_hooks(accumulate, leaf, grad, create)
-    if cycle is not None:
-        warnings.warn(
-            "backward(create_graph=True) put a gradient with a history into the .grad of a leaf "
-            f"of shape {cycle.shape}. Leaf -> .grad -> {cycle._grad._node.label} -> what it saved "
-            "-> leaf is a cycle, and only the garbage collector frees it. Use lm.autograd.grad(), "
-            f"or set x.grad = None when you are done with it.",
-            LeakWarning,
-            stacklevel=outer_level(),
-        )
+    if create:
+        warn_of_cycle([leaf for _, leaf, _ in written])
 
 
 def _explain(
@@ -384,24 +373,7 @@ def _explain(
     error.add_note(f"Raised in backward at {where}. {done} No .grad was written.")
 
 
-# -- walking the graph ----------------------------------------------------------------------------
-
-
-def walk(starts: list[Any]) -> set[Any]:
-    """`starts` and everything upstream of them, leaves included."""
-    reached, stack = set(starts), list(starts)
-    while stack:
-        for upstream in getattr(stack.pop(), "_next_nodes", ()):
-            if upstream and upstream not in reached:
-                reached.add(upstream)
-                stack.append(upstream)
-    return reached
-
-
-def reachable(starts: list[Any]) -> list[Any]:
-    """The nodes upstream of `starts`, themselves included, leaves left out: latest first."""
-    nodes = [node for node in walk(starts) if type(node) is not AccumulateGrad]
-    return sorted(nodes, key=lambda node: -node.sequence_nr)
+# -- requests and steps ---------------------------------------------------------------------------
 
 
 def path_to(starts: list[Any], targets: list[tuple[Any, int]], accumulate: bool = False) -> Wanted:

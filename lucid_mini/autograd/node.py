@@ -147,7 +147,9 @@ class Node:
     def next_edges(self) -> tuple[Edge, ...]:
         """One edge per argument of forward, invalid where no gradient is needed."""
         nrs = self._next_nrs or (0,) * len(self._next_nodes)
-        return tuple(map(Edge, self._next_nodes, nrs))
+        return tuple(
+            [Edge(node or None, nr) for node, nr in zip(self._next_nodes, nrs, strict=True)]
+        )
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -235,6 +237,23 @@ class AccumulateGrad:
 
     def __repr__(self) -> str:
         return "<AccumulateGrad>"
+
+
+def walk(starts: list[Any]) -> set[Any]:
+    """`starts` and everything upstream of them, leaves included."""
+    reached, stack = set(starts), list(starts)
+    while stack:
+        for upstream in getattr(stack.pop(), "_next_nodes", ()):
+            if upstream and upstream not in reached:
+                reached.add(upstream)
+                stack.append(upstream)
+    return reached
+
+
+def reachable(starts: list[Any]) -> list[Any]:
+    """The nodes upstream of `starts`, themselves included, leaves left out: latest first."""
+    nodes = [node for node in walk(starts) if type(node) is not AccumulateGrad]
+    return sorted(nodes, key=lambda node: -node.sequence_nr)
 
 
 def kind_of(function_name: str) -> str:

@@ -54,7 +54,7 @@ def call_rule(node: Any, grad: Any, create: bool) -> Any:
     finally:
         mode.running = found
     _set_phase(ctx, IDLE)
-    return grads
+    return grads if create else _as_arrays(as_tuple(grads, node), node)
 
 
 def frozen(grad: Any) -> Any:
@@ -81,8 +81,7 @@ def _warn_of_intermediates(node: Any) -> None:
     made = [
         slot
         for slot in slots
-        if hasattr(slot, "_node") and slot._node is None
-        and slot._data.dtype.kind == "f"
+        if hasattr(slot, "_node") and slot._node is None and slot._data.dtype.kind == "f"
     ]
     constants = sum(upstream is None for upstream in node._next_nodes)
     if len({id(slot) for slot in made}) > constants:
@@ -141,6 +140,19 @@ def _by_name(grads: dict[Any, Any], node: Any) -> tuple[Any, ...]:
     return tuple(grads.get(name) for name in names)
 
 
+def _as_arrays(grads: tuple[Any, ...], node: Any) -> tuple[Any, ...]:
+    """What a rule on tensors returned, as the arrays that a first-order pass hands on.
+
+    Raises: TypeError for what is no tensor.
+    """
+    arrays = []
+    for index, g in enumerate(grads):
+        if g is not None and node._next_nodes[index] and not hasattr(g, "_memory"):
+            _refuse_type(g, node, index, "a tensor")
+        arrays.append(getattr(g, "_data", g))
+    return tuple(arrays)
+
+
 def fit(g: Any, node: Any, index: int, create: bool) -> Any:
     """The gradient `g` of argument `index` as the pass wants it: type, shape, dtype of its tensor.
 
@@ -148,21 +160,11 @@ def fit(g: Any, node: Any, index: int, create: bool) -> Any:
     Raises: TypeError for what is no tensor (a rule on arrays: no array), GradientShapeError.
     """
     upstream = node._next_nodes[index]
-    if upstream._outputs is None:
-        shape, dtype = upstream.shape, upstream.dtype
-    else:
-        shape, dtype = upstream._outputs[node._next_nrs[index] if node._next_nrs else 0]
-    arrays = node.function.arrays and not create
-    if arrays and isinstance(g, np.generic):
+    shape, dtype = _meta(node, index)
+    if not create and isinstance(g, np.generic):
         g = np.asarray(g)  # NumPy's reductions and 0-d arithmetic give scalars
-    if not (type(g) is np.ndarray if arrays else hasattr(g, "_memory")):
-        raise TypeError(
-            f"{_rule(node)} returned {_a(type(g).__name__)} as the gradient of "
-            f"'{_names(node)[index]}'; it must be {'an array' if arrays else 'a tensor'} of shape "
-            f"{shape} or None."
-        )
-    if not create and not arrays:
-        g = g._data
+    if not (hasattr(g, "_memory") if create else type(g) is np.ndarray):
+        _refuse_type(g, node, index, "a tensor" if create else "an array")
     if g.shape != shape:
         if not node.function.broadcasts or not broadcasts_to(shape, g.shape):
             _refuse_shape(node, index, g.shape, shape)
@@ -172,6 +174,14 @@ def fit(g: Any, node: Any, index: int, create: bool) -> Any:
     if events.recorder is not None:
         events.recorder.summed(upstream, g)
     return g
+
+
+def _refuse_type(g: Any, node: Any, index: int, wanted: str) -> NoReturn:
+    shape, _ = _meta(node, index)
+    raise TypeError(
+        f"{_rule(node)} returned {_a(type(g).__name__)} as the gradient of "
+        f"'{_names(node)[index]}'; it must be {wanted} of shape {shape} or None."
+    )
 
 
 def _refuse_shape(node: Any, index: int, got: tuple[int, ...], shape: tuple[int, ...]) -> NoReturn:
@@ -190,6 +200,15 @@ def refuse_gradient(node: Any, index: int) -> NoReturn:
         f"{_rule(node)} returned a gradient for '{_names(node)[index]}', which is not a tensor. "
         f"Return None for it."
     )
+
+
+def _meta(node: Any, index: int) -> tuple[tuple[int, ...], Any]:
+    """Shape and dtype of argument `index`."""
+    upstream = node._next_nodes[index]
+    if upstream._outputs is None:
+        return upstream.shape, upstream.dtype
+    meta: Meta = upstream._outputs[node._next_nrs[index] if node._next_nrs else 0]
+    return meta
 
 
 def _rule(node: Any) -> str:
