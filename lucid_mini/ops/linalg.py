@@ -25,17 +25,22 @@ class Matmul(Function):
             x, y = aligned(x, y)
         need_a, need_b = ctx.needs_input_grad
         ctx.save_for_backward(a if need_b else None, b if need_a else None)
+        if x.ndim == 2 == y.ndim:
+            return fresh(x.dot(y))  # a third of matmul's price on small matrices
         ctx.dims = x.ndim, y.ndim
-        # dot is a third of matmul's price on small matrices.
-        return fresh(x.dot(y) if x.ndim == 2 == y.ndim else np.matmul(x, y))
+        return fresh(np.matmul(x, y))
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         a, b = ctx.saved_tensors
-        if ctx.dims == (2, 2):
-            return None if b is None else grad @ b.T, None if a is None else a.T @ grad
+        dims = ctx.load("dims")
+        if dims is None:
+            return (
+                None if b is None else both.product(grad, b.T),
+                None if a is None else both.product(a.T, grad),
+            )
         # A vector is a row on the left and a column on the right; what matmul dropped comes back.
-        row, column = ctx.dims[0] == 1, ctx.dims[1] == 1
+        row, column = dims[0] == 1, dims[1] == 1
         if row:
             grad = grad.reshape((*grad.shape[:-1], 1, *grad.shape[-1:]) if not column else (1,))
         if column:

@@ -298,9 +298,9 @@ class CrossEntropy(Function):
     def forward(ctx: Any, logits: Tensor, target: Tensor) -> Tensor:
         x, y = logits._data, target._data
         ctx.save_for_backward(logits, target)
-        top = x.max(axis=1, keepdims=True)
-        log_sum = np.log(np.exp(x - top).sum(axis=1)) + top[:, 0]
-        return fresh((log_sum - x[np.arange(len(y)), y]).mean())
+        top = np.maximum.reduce(x, axis=1, keepdims=True)
+        log_sum = np.log(np.add.reduce(np.exp(x - top), axis=1)) + top[:, 0]
+        return fresh(np.add.reduce(log_sum - x[np.arange(len(y)), y]) / x.dtype.type(len(y)))
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
@@ -319,6 +319,7 @@ class CrossEntropy(Function):
 def _softmax(x: Array, axis: int) -> Array:
     if not x.ndim or not x.size:
         return np.ones_like(x)
-    e: Array = np.exp(x - np.max(x, axis=axis, keepdims=True))
-    e /= np.sum(e, axis=axis, keepdims=True)
+    # ufunc.reduce costs half of np.max and np.sum, which call it.
+    e: Array = np.exp(x - np.maximum.reduce(x, axis=axis, keepdims=True))
+    e /= np.add.reduce(e, axis=axis, keepdims=True)
     return e
