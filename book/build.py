@@ -11,6 +11,7 @@ import difflib
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -114,7 +115,14 @@ def normalise(notebook: Any, pictures: str) -> None:
         cell["metadata"] = {"tags": tags} if tags else {}
         for output in cell.get("outputs", ()):
             if output.output_type == "error":
-                output["traceback"] = [f"{output.ename}: {output.evalue}"]
+                output["traceback"] = [_message(output)]
+
+
+def _message(error: Any) -> str:
+    """The end of a traceback: class, message and notes, without lines and paths."""
+    text = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback))
+    at = text.rfind(f"{error.ename}: {error.evalue}".rstrip())
+    return text[at:].rstrip() if at >= 0 else f"{error.ename}: {error.evalue}"
 
 
 def drawn_with() -> str:

@@ -5,6 +5,7 @@ import difflib
 import io
 import re
 import textwrap
+import types
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,9 +22,10 @@ _WIDTH = 84
 
 
 def start(chapter: str) -> None:
-    """Begin a chapter: the book's look for plots, and help where a cell was skipped.
+    """Begin a chapter: the book's look for plots, and errors that help.
 
-    A name that is missing is answered with the cell that makes it.
+    A name that is missing is answered with the cell that makes it; other errors show the lines of
+    the reader, and not those inside the package.
     """
     plt.style.use(_HERE / "style.mplstyle")
     try:
@@ -35,12 +37,26 @@ def start(chapter: str) -> None:
     def say(shell: Any, kind: type, error: BaseException, trace: Any, tb_offset: Any = None) -> Any:
         name = getattr(error, "name", None)
         if kind is not NameError or not name:
-            shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+            shell.showtraceback((kind, error, own_lines(trace)), tb_offset=tb_offset)
             return
         sentence = missing(name, sources, list(shell.user_ns))
         shell._showtraceback(NameError, NameError(sentence), [f"NameError: {sentence}"])
 
-    shell.set_custom_exc((NameError,), say)
+    shell.set_custom_exc((Exception,), say)
+
+
+def own_lines(trace: Any) -> Any:
+    """The traceback `trace` without the frames inside the package."""
+    frames = []
+    while trace is not None:
+        name = trace.tb_frame.f_globals.get("__name__", "")
+        if name.split(".")[0] != "lucid_mini":
+            frames.append(trace)
+        trace = trace.tb_next
+    own = None
+    for frame in reversed(frames):
+        own = types.TracebackType(own, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return own
 
 
 def _code_cells(chapter: str) -> list[str]:

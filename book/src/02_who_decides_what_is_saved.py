@@ -207,14 +207,14 @@ table(["gradient", "bytes kept by a * b"], rows)
 
 
 # %% tags=["raises-exception"]
-class Wrong(Square):
+class SavesNumber(Square):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x, 3)
         return x * x
 
 
-Wrong.apply(x)
+SavesNumber.apply(x)
 
 # %% [markdown]
 # ## Exercises

@@ -19,7 +19,9 @@ x = 3
 print(x)
 
 # %% tags=["raises-exception"]
-raise ValueError(f"of {x}")
+error = ValueError(f"of {x}")
+error.add_note("and a note")
+raise error
 
 # %%
 x
@@ -49,7 +51,7 @@ def test_building_checking_altering(book, capsys):
     cells = nbformat.reads(first.decode(), as_version=4).cells
     assert [cell.id for cell in cells] == ["04-001", "04-002", "04-003", "04-004"]
     assert [cell.get("execution_count") for cell in cells] == [None, 1, 2, 3]
-    assert cells[2].outputs[0].traceback == ["ValueError: of 3"]
+    assert cells[2].outputs[0].traceback == ["ValueError: of 3\nand a note"]
     assert cells[2].metadata == {"tags": ["raises-exception"]}
     assert str(Path.home()).encode() not in first
 
