@@ -140,13 +140,13 @@ def _warn_of_captures(hook: Callable[..., Any], node: Any, tensor: Tensor | None
             if value is tensor:
                 what = "the tensor it is registered on"
             elif value is node:
-                what = "the node it is registered on"
+                what = "its own node"
             else:
                 what = f"what {captured.label} made, which was computed from it"
             warnings.warn(
-                f"hook {name} captures {what}, in{path or ' itself'}. Node -> hook -> capture -> "
-                "node is a cycle, and only the garbage collector frees it. Capture "
-                "weakref.ref(t) in place of t, and call it in the hook.",
+                f"hook {name}{path} holds {what}. Node -> hook -> capture -> node is a cycle, and "
+                "only the garbage collector frees it. Capture weakref.ref(t) in place of t, and "
+                "call it in the hook.",
                 HookCaptureWarning,
                 stacklevel=outer_level(),
             )

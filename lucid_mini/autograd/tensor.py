@@ -56,6 +56,8 @@ class Tensor:
         self._data = as_array(data, dtype)
         self._node = self._grad = self._memory = self._base = None
         self._output_nr = 0
+        if mode.inference:
+            self._memory = INFERENCE
         if requires_grad:
             self.requires_grad_()
         if events.recorder is not None:
