@@ -21,20 +21,18 @@ def test_the_first_inf_raises_with_node_argument_and_call_site():  # R102
     with pytest.raises(AnomalyError) as caught, detect_anomaly():
         x.sqrt().sum().backward()
     text = str(caught.value)
-    assert text.startswith(
-        "sqrt#1 gave a gradient for 'x' with 1 Inf among 2 elements; its forward "
-    )
+    assert text.startswith("sqrt#1 gave a gradient for 'x' with 1 Inf among 2 elements; its ")
     assert "was called at test_anomaly.py:" in text
     assert g(x) is None
 
 
 def test_the_first_nan_raises_where_it_arises_not_where_it_arrives():  # R102
     x = T(0)
-    with pytest.raises(AnomalyError, match=r"pow_number#\d+ gave .* 1 NaN") as caught:  # noqa: SIM117
-        with detect_anomaly():
-            y = x * 2
-            z = y**0.5 * 0
-            (z + y).backward()
+    with detect_anomaly():
+        y = x * 2
+        z = y**0.5 * 0 + y
+        with pytest.raises(AnomalyError, match=r"pow_number#\d+ gave .* 1 NaN") as caught:
+            z.backward()
     assert "test_anomaly.py" in str(caught.value)
 
 
@@ -70,7 +68,8 @@ def test_finite_gradients_pass_and_nothing_is_left_behind():  # R102
     T(0).sqrt().backward()
 
 
-def test_a_write_into_an_array_that_was_handed_out_fails_at_its_line():  # R67
+@pytest.mark.parametrize("which", ["grad", "saved"])
+def test_a_write_into_an_array_that_was_handed_out_fails_at_its_line(which):  # R67
     class Bad(Function):
         arrays = True
 
@@ -85,13 +84,12 @@ def test_a_write_into_an_array_that_was_handed_out_fails_at_its_line():  # R67
             target *= 2
             return grad
 
-    for which in ("grad", "saved"):
-        x = T(3)
-        with pytest.raises(ValueError, match="read-only") as caught, detect_anomaly():
-            Bad.apply(x).backward()
-        assert "bad#" in caught.value.__notes__[0]
-        x.detach().add_(1)
-        assert x.tolist() == [4.0]
+    x = T(3)
+    with pytest.raises(ValueError, match="read-only") as caught, detect_anomaly():
+        Bad.apply(x).backward()
+    assert "bad#1" in caught.value.__notes__[0]
+    x.detach().add_(1)
+    assert x.tolist() == [4.0]
 
 
 def test_it_works_under_a_trace_and_around_one():  # R102, R105
