@@ -154,6 +154,13 @@ def test_an_unused_output_and_an_unused_input_are_no_trouble():  # R103
     assert (g(x), unused.grad) == ([6], None)
 
 
+def test_an_unused_output_is_not_differentiated():  # R103, R46
+    x = T(0)
+    a, _ = checkpoint(lambda x: (x * 2, x.sqrt()), x)
+    a.sum().backward()  # through sqrt, 0 * inf would be nan
+    assert g(x) == [2]
+
+
 def test_an_output_that_is_the_input_is_a_new_tensor():  # R103, R20
     x = T(3)
     y, z = checkpoint(lambda x: (x, x * 2), x)
@@ -266,6 +273,20 @@ def test_a_function_that_differentiates_inside_works():  # R103
 
     x = T(2)
     checkpoint(slope, x).sum().backward()
+    assert g(x) == [12]
+
+
+def test_a_leaf_that_the_function_makes_for_itself_is_no_input():  # R103
+    def slope(x):
+        y = x.detach().requires_grad_()
+        with lm.enable_grad():
+            (grad,) = lm.autograd.grad((y * y * y).sum(), [y], create_graph=True)
+        return grad * x
+
+    x = T(2)
+    made = checkpoint(slope, x)
+    assert [t is x for t in made.grad_fn.ctx.saved_tensors] == [True]
+    made.sum().backward()
     assert g(x) == [12]
 
 
@@ -477,6 +498,19 @@ def test_a_trace_sees_what_happens_inside():  # R103, R105
         checkpoint(wave, x).sum().backward()
     kinds = {event.node.partition("#")[0] for event in trace.events}
     assert {"checkpoint", "sin", "tanh"} <= kinds
+
+
+def test_what_another_thread_uses_meanwhile_is_no_input():  # R103
+    other, x = T(5), T(3)
+
+    def fn(x):
+        thread = threading.Thread(target=lambda: other * 2)
+        thread.start()
+        thread.join()
+        return x * x
+
+    y = checkpoint(fn, x)
+    assert [t is x for t in y.grad_fn.ctx.saved_tensors] == [True]
 
 
 def test_two_threads_do_not_disturb_each_other():  # R103
