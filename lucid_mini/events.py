@@ -56,6 +56,9 @@ class Recorder(Protocol):
     def ran(self, node: Any, grads: Any) -> None:
         """Backward ran `node`, which gave `grads`."""
 
+    def adding(self, total: Any, grad: Any) -> None:
+        """The engine is about to add two contributions to one gradient."""
+
     def summed(self, node: Any, total: Any) -> None:
         """The engine added two contributions to the gradient of an output of `node`."""
 

@@ -1,10 +1,11 @@
 """The graph as data: what is upstream of a tensor, and what each node keeps until backward.
 
-`dump` reads, and changes nothing: what it returns consists of names and numbers, so it keeps no tensor
-and no node alive, and it holds no address, no id and no time, so that two runs give the same text.
+`dump` reads, and changes nothing: what it returns consists of names and numbers, so it keeps no
+tensor and no node alive, and it holds no address, no id and no time, so that two runs give the same
+text.
 
-Nodes stand in the order of their calls, leaves before them, and `from -> to` of an edge is the way a
-gradient goes: from the node that used a value to the one that made it.
+Nodes stand in the order of their calls, leaves before them, and `from -> to` of an edge is the way
+a gradient goes: from the node that used a value to the one that made it.
 """
 
 import ast
@@ -13,14 +14,16 @@ import json
 import math
 import textwrap
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from .ctx import _SMALL
 from .engine import NOT_A_TENSOR, reachable
 from .function import Function
 from .node import AccumulateGrad, Node
-from .saved import DETACHED, SavedAlias, owner
+from .saved import DETACHED, SavedAlias, SavedOutput, owner
 from .tensor import Tensor
 
 FORMATS = ("text", "dict", "dot")
@@ -32,14 +35,15 @@ def dump(
     """The graph upstream of `tensor_or_node`: as a text table, as dicts for JSON, or as DOT source.
 
     A released node is listed as released, without rows: what it had saved is gone, and nothing
-    remembers it. `names` maps names to tensors (`{"W": W}`, or `locals()`: values that are no tensors are
-    passed over); without it the leaves are called `leaf#1`, `leaf#2` in the order of their first use.
+    remembers it. `names` maps names to tensors: `{"W": W}`, or `locals()` (what is no tensor is
+    passed over). Without it the leaves are called `leaf#1`, `leaf#2` in the order of first use.
 
-    The dict has `start`, `nodes`, `leaves` and `edges`. A row of `saved` says which slot it is, what
-    forward called it (`name`), its `role` (`input`, `output`, `alias of output`, `intermediate`; `attribute`
-    for what lies in the bag of the ctx, `object` for a named value that is no tensor, `packed`, or
-    `unknown` where nothing tells), its shape, dtype and bytes, its version when saved and now, and the
-    owning buffer: slots on the same memory have the same `buffer`, all but the first of them `again`.
+    The dict has `start`, `nodes`, `leaves` and `edges`. A row of `saved` says which slot it is,
+    what forward called it (`name`), its shape, dtype and bytes, its version when saved and now, and
+    the owning buffer: slots on the same memory have the same `buffer`, all but the first are
+    `again`. Its `role` is `input`, `output`, `alias of output` or `intermediate`; `attribute` for
+    what lies in the bag of the ctx, `object` for a named value that is no tensor, `packed` for what
+    a hook packed, and `unknown` where nothing tells.
 
     Keeps: nothing.
     Raises: TypeError for what is neither tensor nor node; ValueError for an unknown format.
@@ -55,9 +59,9 @@ def dump(
 def stats(tensor_or_node: Any) -> dict[str, int]:
     """The graph upstream of `tensor_or_node` in numbers, ready for JSON.
 
-    `depth` counts the nodes on the longest way to a leaf. `saved_bytes` are those that backward will
-    release, `attribute_bytes` those that lie in the bag of a ctx and nowhere else, and stay until the
-    node dies; both count every owning buffer once.
+    `depth` counts the nodes on the longest way to a leaf. `saved_bytes` in `buffers` are those that
+    backward will release, `attribute_bytes` those that lie in the bag of a ctx and nowhere else,
+    and stay until the node dies; both count every owning buffer once.
 
     Keeps: nothing.   Raises: TypeError for what is neither tensor nor node.
     """
@@ -80,7 +84,7 @@ def count(graph: dict[str, Any]) -> dict[str, int]:
         "depth": max(depths.values(), default=0),
         "released": sum(node["released"] for node in graph["nodes"]),
         "slots": len(rows),
-        "buffers": len(owned),
+        "buffers": len(saved),
         "saved_bytes": sum(owned[badge] for badge in saved),
         "attribute_bytes": sum(owned[badge] for badge in owned.keys() - saved),
     }
@@ -107,8 +111,9 @@ def read(
 
     def meet(leaf: Any) -> None:
         if leaf not in leaves:
-            label = f"leaf#{len(leaves) + 1}"
-            labels[leaf] = _unused(given.of_leaf(leaf) or label, taken)
+            label = _unused(f"leaf#{len(leaves) + 1}", taken)
+            name = given.of_leaf(leaf)
+            labels[leaf] = _unused(name, taken) if name else label
             leaves[leaf] = {"name": labels[leaf], "label": label}
 
     for node in nodes:
@@ -190,7 +195,7 @@ def _outputs(node: Any, given: "_Names") -> list[dict[str, Any] | None]:
         if meta is None
         else {
             "shape": list(meta.shape),
-            "dtype": str(meta.dtype),
+            "dtype": _dtype_text(meta.dtype),
             "tensor": given.of_edge(node, output_nr),
         }
         for output_nr, meta in enumerate(metas)
@@ -203,7 +208,7 @@ def _leaf(leaf: Any, buffers: "_Buffers") -> dict[str, Any]:
     grad = None if tensor is None else tensor._grad
     return {
         "shape": list(leaf.shape),
-        "dtype": str(leaf.dtype),
+        "dtype": _dtype_text(leaf.dtype),
         "nbytes": math.prod(leaf.shape) * leaf.dtype.itemsize,
         "requires_grad": tensor is not None and tensor._node is not None,
         "alive": tensor is not None,
@@ -214,9 +219,16 @@ def _leaf(leaf: Any, buffers: "_Buffers") -> dict[str, Any]:
 
 def _clean(name: object) -> str:
     """`name` on one line: a line break in it would forge a row."""
-    return "".join(
-        sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in str(name)
-    )
+    name = str(name)
+    if name.isprintable():
+        return name
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
+
+
+@cache
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    # NumPy takes 5 us for it, and a graph has many nodes and few dtypes.
+    return str(dtype)
 
 
 class _Names:
@@ -225,10 +237,10 @@ class _Names:
     def __init__(self, names: Mapping[str, Any] | None) -> None:
         self._tensors: dict[int, str] = {}
         self._edges: dict[tuple[int, int], str] = {}
-        for name, value in (names or {}).items():
+        for key, value in (names or {}).items():
             # Jupyter calls everything that was displayed `_` or `_17`.
-            name = _clean(name)
-            if isinstance(value, Tensor) and not name.startswith("_"):
+            name = _clean(key)
+            if isinstance(value, Tensor) and name and not name.startswith("_"):
                 self._tensors.setdefault(id(value), name)
                 if value._node is not None:
                     self._edges.setdefault((id(value._node), value._output_nr), name)
@@ -298,7 +310,7 @@ def _rows(
                 row["tensor"] = given.of_edge(node, slot.output_nr)
         rows.append(row)
     for key, at in named.items():
-        if type(at) is list and at[0] is not None:
+        if type(at) is list and not (at[0] is None or (node.released and type(at[0]) in _SMALL)):
             rows.append(_row(key, key, "object", at[0], buffers))
     for key, value in ctx.__dict__.items():
         if isinstance(value, Tensor | np.ndarray):
@@ -307,7 +319,7 @@ def _rows(
 
 
 def _row(key: int | str, name: str, role: str, value: Any, buffers: _Buffers) -> dict[str, Any]:
-    array = value if isinstance(value, np.ndarray) else getattr(value, "_data", None)
+    array = value._data if isinstance(value, Tensor | SavedOutput | SavedAlias) else value
     row: dict[str, Any] = {
         "slot": key if isinstance(key, int) else _clean(key),
         "name": _clean(name),
@@ -325,11 +337,8 @@ def _row(key: int | str, name: str, role: str, value: Any, buffers: _Buffers) ->
     }
     if isinstance(array, np.ndarray):
         row["type"] = "array" if array is value else "tensor"
-        row["shape"], row["dtype"], row["nbytes"] = (
-            list(array.shape),
-            str(array.dtype),
-            array.nbytes,
-        )
+        row["shape"], row["dtype"] = list(array.shape), _dtype_text(array.dtype)
+        row["nbytes"] = array.nbytes
         row["buffer"], row["again"], row["owner_nbytes"] = buffers.badge(array)
     return row
 
@@ -342,10 +351,10 @@ def _identify(
     functions: "_Functions",
     met: set[str],
 ) -> tuple[str, str]:
-    """Name and role of a slot: by its edge where it has one, then by what forward's source calls it.
+    """Name and role of a slot: by its edge where it has one, then by what forward's source says.
 
-    A tensor without history leaves no edge: only the source tells an argument from an intermediate. Equal
-    shapes prove nothing.
+    A tensor without history leaves no edge: only the source tells an argument from an intermediate.
+    Equal shapes prove nothing.
     """
     source = functions.saved(node).get(key)
     written = source.name if source else None
@@ -421,9 +430,9 @@ def _written_saves(function: Any) -> dict[int | str, _Written]:
         source = inspect.getsource(function.setup_context if splits else function.forward)
         body = ast.parse(textwrap.dedent(source))
         parameters = [parameter.name for parameter in function._parameters()]
-    except (OSError, TypeError, ValueError, SyntaxError):
+        arguments = _unpacked(body, parameters) if splits else {name: name for name in parameters}
+    except (OSError, TypeError, ValueError, SyntaxError, LookupError, StopIteration):
         return {}
-    arguments = _unpacked(body, parameters) if splits else {name: name for name in parameters}
     if not splits:
         for part in ast.walk(body):
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
@@ -438,23 +447,20 @@ def _written_saves(function: Any) -> dict[int | str, _Written]:
             for keyword in part.keywords:
                 if keyword.arg is not None:
                     found.setdefault(keyword.arg, set()).add(_written(keyword.value, arguments))
-    return {
-        key: next(iter(said)) for key, said in found.items() if len(said) == 1 and None not in said
-    }  # type: ignore[misc]
+    agreed = {key: said.pop() for key, said in found.items() if len(said) == 1}
+    return {key: written for key, written in agreed.items() if written is not None}
 
 
 def _unpacked(body: ast.AST, parameters: list[str]) -> dict[str, str]:
-    """Which local name of `setup_context(ctx, inputs, output)` is which parameter: `x, w = inputs`."""
+    """Which local name of `setup_context` is which parameter of forward: `x, w = inputs`."""
     names: dict[str, str] = {}
-    inputs = (
-        next(part for part in ast.walk(body) if isinstance(part, ast.FunctionDef)).args.args[1].arg
-    )
-    for part in ast.walk(body):
+    definition = next(part for part in ast.walk(body) if isinstance(part, ast.FunctionDef))
+    inputs = definition.args.args[1].arg
+    for part in ast.walk(definition):
         if isinstance(part, ast.Assign) and getattr(part.value, "id", None) == inputs:
             for target in part.targets:
-                for element, parameter in zip(
-                    getattr(target, "elts", ()), parameters, strict=False
-                ):
+                elements = getattr(target, "elts", ())
+                for element, parameter in zip(elements, parameters, strict=False):
                     if isinstance(element, ast.Name):
                         names[element.id] = parameter
     return names
@@ -483,7 +489,7 @@ def as_text(
     nbytes: Callable[[int], str] = lambda count: f"{count} B",
     most: int | None = None,
 ) -> str:
-    """A graph that `read` made as an aligned table: one line per leaf, node and slot, then the sums.
+    """A graph that `read` made as a table: one line per leaf, node and slot, then the sums.
 
     `nbytes` writes a number of bytes; of more than `most` nodes only the last `most` are listed.
     """
@@ -494,7 +500,7 @@ def as_text(
     near = {graph["start"]["name"]}
     for edge in graph["edges"]:
         if edge["from"] in sources:
-            sources[edge["from"]].append(_from(edge, graph))
+            sources[edge["from"]].append(_from(edge))
             near.add(edge["to"])
     for leaf in graph["leaves"]:
         if not left_out or leaf["name"] in near:
@@ -511,7 +517,7 @@ def as_text(
                 )
             )
     if left_out:
-        lines.append((f"… {left_out} more",))
+        lines.append((f"… {plural(left_out, 'earlier node')}",))
     for node in nodes:
         outputs = [output for output in node["outputs"] if output is not None]
         shapes = " ".join(shape_text(output["shape"]) for output in outputs)
@@ -539,10 +545,8 @@ def row_name(row: dict[str, Any]) -> str:
     return name if row["tensor"] in (None, name) else f"{name} = {row['tensor']}"
 
 
-def row_notes(
-    row: dict[str, Any], node_released: bool, nbytes: Callable[[int], str]
-) -> list[str]:
-    """What is unusual about a row: released, held past backward, more kept than used, changed since."""
+def row_notes(row: dict[str, Any], node_released: bool, nbytes: Callable[[int], str]) -> list[str]:
+    """What is unusual about a row: released, still held, more kept than used, changed since."""
     notes = []
     if row.get("released"):
         notes.append("released")
@@ -555,13 +559,13 @@ def row_notes(
     return notes
 
 
-def _from(edge: dict[str, Any], graph: dict[str, Any]) -> str:
+def _from(edge: dict[str, Any]) -> str:
     output = f" output {edge['output_nr']}" if edge["output_nr"] else ""
     return f"{edge['argument']}: {edge['to']}{output}"
 
 
 def sign_of(row: dict[str, Any]) -> str:
-    """`●` for a value that keeps its buffer, `○` for one on a buffer that an earlier row keeps, `×` for none."""
+    """`●` keeps its buffer, `○` too, but an earlier row keeps it as well, `×` was released."""
     if row.get("released"):
         return "×"
     return "○" if row["again"] else "●"
@@ -596,16 +600,14 @@ def _aligned(lines: list[tuple[str, ...]]) -> list[str]:
 def _summary(graph: dict[str, Any], nbytes: Callable[[int], str]) -> str:
     sums = count(graph)
     parts = [
-        ", ".join(plural(sums[key], noun) for key, noun in (("nodes", "node"), ("edges", "edge")))
-        + f", {plural(sums['leaves'], 'leaf', 'leaves')}"
+        f"{plural(sums['nodes'], 'node')}, {plural(sums['edges'], 'edge')}, "
+        f"{plural(sums['leaves'], 'leaf', 'leaves')}",
+        f"saved: {nbytes(sums['saved_bytes'])} in {plural(sums['buffers'], 'buffer')}",
     ]
-    parts.append(f"{nbytes(sums['saved_bytes'])} saved in {plural(sums['buffers'], 'buffer')}")
     if sums["attribute_bytes"]:
-        parts.append(
-            f"{nbytes(sums['attribute_bytes'])} in ctx attributes, which backward does not release"
-        )
+        parts.append(f"in ctx attributes, never released: {nbytes(sums['attribute_bytes'])}")
     if sums["released"]:
-        parts.append(f"{sums['released']} released")
+        parts.append(f"released: {plural(sums['released'], 'node')}")
     return "; ".join(parts)
 
 
@@ -615,7 +617,7 @@ def plural(number: int, noun: str, nouns: str = "") -> str:
 
 
 def as_dot(graph: dict[str, Any]) -> str:
-    """A graph that `read` made as plain DOT: a box per node with its saved values, arrows as forward ran."""
+    """A graph that `read` made as plain DOT: a box per node, arrows as forward ran."""
     lines = ["digraph {", "  node [shape=box]"]
     for leaf in graph["leaves"]:
         label = [leaf["name"], shape_text(leaf["shape"])]
@@ -623,9 +625,8 @@ def as_dot(graph: dict[str, Any]) -> str:
     for node in graph["nodes"]:
         label = [node["name"] + (" released" if node["released"] else "")]
         for row in node["saved"]:
-            sign = "○" if row["again"] else "●"
             cells = (
-                sign,
+                sign_of(row),
                 row_name(row),
                 shape_text(row["shape"]),
                 row["buffer"] or "",
@@ -641,6 +642,6 @@ def as_dot(graph: dict[str, Any]) -> str:
 
 
 def quoted(*lines: str) -> str:
-    """Lines of text as one DOT string: no character of a name ends the string or starts an escape."""
+    """Lines of text as one DOT string; no character in them ends it or starts an escape."""
     safe = [json.dumps(line.replace("&", "&amp;"), ensure_ascii=False)[1:-1] for line in lines]
     return '"' + "\\n".join(safe) + '"'

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 
 def broadcasts_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
     """Whether NumPy would broadcast shape `small` to shape `large`."""
@@ -30,4 +32,8 @@ def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
     if inner:
         x = x.sum(axis=inner, keepdims=True)
     # No reshape: its result would be a view, and a leaf would have to copy it to own it.
-    return x.sum(axis=tuple(range(lead))) if lead else x
+    if lead:
+        x = x.sum(axis=tuple(range(lead)))
+        if isinstance(x, np.generic):
+            x = np.asarray(x)  # NumPy gives a scalar where no dimension is left
+    return x

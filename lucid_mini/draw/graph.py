@@ -1,16 +1,17 @@
 """The graph as a picture: what each node keeps stands inside its box, one row per saved value.
 
-Saved values as nodes of their own turn a graph of 40 nodes into crossing lines. Here they are rows; the
-same memory bears the same badge wherever it is kept.
+Saved values as nodes of their own turn a graph of 40 nodes into crossing lines. Here they are rows;
+the same memory bears the same badge wherever it is kept.
 """
 
 import re
 import shutil
 import subprocess
 import sysconfig
+from collections import Counter
 from collections.abc import Mapping
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from lucid_mini.autograd.dump import (
     as_text,
@@ -32,18 +33,35 @@ from lucid_mini.draw.style import (
     clean,
     format_bytes,
     shorten,
+    wrap,
 )
 
-#: Of a larger graph a picture cannot be read, and dot needs minutes.
-MOST_NODES = 200
+#: A picture of a larger graph cannot be read, and takes dot longer than anybody waits.
+MOST_NODES = 150
 _SECONDS = 60
-_LONGEST_NAME = 36
+_LONGEST_NAME = 40
+_CAPTION_WIDTH = 72
 _FONT = "DejaVu Sans,Verdana,sans-serif"
-_PALE = "#DDF0FB"  # the colour of saved values, thinned for black text
+_FONT_OF_PORT = "Arial,Helvetica,sans-serif"  # the one sans serif whose widths the port knows
 _HEAD = "#ECEFF1"
+_SWATCH_WIDTH = 40
+_LEAF = LOOKS["use"].fill
+
+
+class _Look(NamedTuple):
+    """How a row is painted: the stripe with its sign, the ground, the letters."""
+
+    stripe: str
+    ground: str
+    ink: str
+
+
+_SAVED = _Look(LOOKS["saved"].fill, "#DDF0FB", "#000000")
+_HELD = _Look(LOOKS["drag"].fill, "#FFFFFF", RED_INK)
+_GONE = _Look("#FFFFFF", "#FFFFFF", FAINT_INK)
 _HOW_TO_GET_PICTURES = (
-    "Pictures of graphs need the program dot: install Graphviz, or pip install 'lucid-mini[book]'. The text "
-    "says the same without it."
+    "Pictures of graphs need the program dot: install Graphviz, or pip install 'lucid-mini[book]'. "
+    "The text says the same without it."
 )
 
 
@@ -55,21 +73,28 @@ def graph(
 ) -> "GraphFigure":
     """Draw the graph upstream of `tensor_or_node`, with what each node has saved.
 
-    `names` maps names to tensors; `locals()` will do. A released node remembers nothing of what it had
-    saved: to see it struck through, pass the figure (or the `dump(..., "dict")`) made before backward as
-    `before`.
+    `names` maps names to tensors; `locals()` will do. A released node remembers nothing of what it
+    had saved: to see it struck through, pass the figure (or the `dump(..., "dict")`) that was made
+    before backward as `before`.
 
     Keeps: names and numbers, no tensor and no node.
-    Raises: TypeError for what is neither tensor nor node.
+    Raises: TypeError for what is neither tensor nor node, and for another `before`.
     """
     now = read(tensor_or_node, names, "graph")
-    if before is not None:
-        _remember(now, before.graph if isinstance(before, GraphFigure) else before)
+    if isinstance(before, GraphFigure):
+        before = before.graph
+    if isinstance(before, dict):
+        _remember(now, before)
+    elif before is not None:
+        raise TypeError(
+            f"graph takes as before a figure that graph returned, or a dict that dump returned, "
+            f"not {type(before).__name__}"
+        )
     return GraphFigure(now)
 
 
 class GraphFigure(Figure):
-    """The picture of a graph. `graph` has its facts, as `lm.autograd.dump(..., "dict")` describes them."""
+    """The picture of a graph; `graph` has its facts, as `lm.autograd.dump(..., "dict")` does."""
 
     def __init__(self, graph: dict[str, Any]) -> None:
         self.graph = graph
@@ -83,7 +108,7 @@ class GraphFigure(Figure):
 
     def dot(self) -> str:
         """The DOT source, with a table for each node."""
-        return _dot(self.graph, self.title)
+        return _dot(self.graph, self.title, _FONT)
 
     def svg(self) -> str:
         """The picture as SVG.
@@ -111,57 +136,70 @@ class GraphFigure(Figure):
         nodes = len(self.graph["nodes"])
         if nodes > MOST_NODES:
             raise PictureError(
-                f"A picture of {nodes} nodes cannot be read, and is not drawn. Draw a part of it: pass a node or "
-                f"a tensor further up. lm.autograd.dump lists all of them."
+                f"A picture of {nodes} nodes cannot be read, and is not drawn. Draw a part of it: "
+                f"pass a node or a tensor further up. lm.autograd.dump lists all of them."
             )
-        program = _program()
+        program, font = _program()
         try:
             done = subprocess.run(
                 [program, f"-T{form}", *options],
-                input=self.dot().encode(),
+                input=_dot(self.graph, self.title, font).encode(),
                 capture_output=True,
                 timeout=_SECONDS,
                 check=False,
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise PictureError(f"dot could not draw this graph: {type(error).__name__}.") from None
-        if done.returncode or not done.stdout:
+        if not done.stdout:  # a mere warning ends some versions of dot with an error code, too
             said = clean(done.stderr.decode(errors="replace").strip().split("\n")[0])
             raise PictureError(f"dot could not draw this graph: {said or 'it said nothing'}.")
         return done.stdout
 
 
-def _program() -> str:
-    """Graphviz's dot, or the port of it that pip installs.
+def _program() -> tuple[str, str]:
+    """Graphviz's dot, or the port of it that pip installs, and the font to use with it.
 
     Raises: PictureError where there is neither.
     """
-    found = (
-        shutil.which("dot")
-        or shutil.which("graphviz-pure", path=sysconfig.get_path("scripts"))
-        or shutil.which("graphviz-pure")
-    )
-    if found is None:
-        raise PictureError(_HOW_TO_GET_PICTURES)
-    return found
+    if dot := shutil.which("dot"):
+        return dot, _FONT
+    scripts = sysconfig.get_path("scripts")
+    if port := shutil.which("graphviz-pure", path=scripts) or shutil.which("graphviz-pure"):
+        return port, _FONT_OF_PORT
+    raise PictureError(_HOW_TO_GET_PICTURES)
 
 
 def _caption(graph: dict[str, Any]) -> str:
     sums = count(graph)
-    parts = [
-        f"{plural(sums['nodes'], 'node')}, {plural(sums['leaves'], 'leaf', 'leaves')}",
-        f"{format_bytes(sums['saved_bytes'])} saved in {plural(sums['buffers'], 'buffer')}",
-    ]
-    if sums["attribute_bytes"]:
-        parts.append(f"{format_bytes(sums['attribute_bytes'])} in ctx attributes, which backward does not release")
-    if sums["released"]:
+    struck = {
+        row["buffer"]: row["owner_nbytes"]
+        for node in graph["nodes"]
+        for row in node["saved"]
+        if row.get("released") and row["buffer"]
+    }
+    for node in graph["nodes"]:
+        for row in node["saved"]:
+            if not row.get("released"):
+                struck.pop(row["buffer"], None)  # kept by another slot
+    parts = [f"{plural(sums['nodes'], 'node')}, {plural(sums['leaves'], 'leaf', 'leaves')}"]
+    if sums["saved_bytes"] or not sums["released"]:
+        parts.append(_amount(sums["saved_bytes"], sums["buffers"], "saved"))
+    if struck:
+        parts.append(_amount(sum(struck.values()), len(struck), "released"))
+    elif sums["released"]:
         every = sums["released"] == sums["nodes"]
-        parts.append("all nodes released" if every else f"{plural(sums['released'], 'node')} released")
+        parts.append(f"released: {'every node' if every else plural(sums['released'], 'node')}")
+    if sums["attribute_bytes"]:
+        parts.append(f"in ctx attributes, never released: {format_bytes(sums['attribute_bytes'])}")
     return "; ".join(parts)
 
 
+def _amount(nbytes: int, buffers: int, done: str) -> str:
+    return f"{done}: {format_bytes(nbytes)} in {plural(buffers, 'buffer')}"
+
+
 def _remember(now: dict[str, Any], before: dict[str, Any]) -> None:
-    """Give released nodes the rows they had `before`, marked as released, under the badges of that time."""
+    """Give released nodes the rows they had `before`, as released, under the badges of then."""
     old = {node["name"]: node for node in before["nodes"]}
     badges: dict[str, str] = {}
     for node in now["nodes"]:
@@ -187,18 +225,20 @@ def _remember(now: dict[str, Any], before: dict[str, Any]) -> None:
 # -- DOT ------------------------------------------------------------------------------------------
 
 
-def _dot(graph: dict[str, Any], title: str) -> str:
+def _dot(graph: dict[str, Any], title: str, font: str) -> str:
     """DOT source: the tables of leaves and nodes, and arrows as forward ran."""
-    badges = [row["buffer"] for node in graph["nodes"] for row in node["saved"] if row["buffer"]]
-    shared = {badge for badge in badges if badges.count(badge) > 1}
+    met = Counter(row["buffer"] for node in graph["nodes"] for row in node["saved"])
+    shared = {badge for badge, times in met.items() if times > 1}
     shared |= {leaf["buffer"] for leaf in graph["leaves"] if leaf["buffer"]}
     usual = {leaf["dtype"] for leaf in graph["leaves"]}
     lines = [
         f"digraph {quoted(title)} {{",
-        f"  graph [rankdir=TB, ordering=in, nodesep=0.3, ranksep=0.35, pad=0.15, bgcolor=white, labelloc=t, "
-        f'labeljust=l, fontname="{_FONT}", label=<{_key(graph, title)}>]',
-        f'  node [shape=plain, fontname="{_FONT}", fontsize=10]',
-        f'  edge [color="{OUTLINE}", fontcolor="{FAINT_INK}", fontname="{_FONT}", fontsize=8.5, arrowsize=0.6]',
+        "  rankdir=TB; ordering=in; nodesep=0.3; ranksep=0.35; pad=0.15; bgcolor=white",
+        "  nslimit=2  // a leaf that a hundred nodes use: 1 s in place of 60",
+        f'  labelloc=t; labeljust=l; fontname="{font}"; label=<{_key(graph, title)}>',
+        f'  node [shape=plain, fontname="{font}", fontsize=10]',
+        f'  edge [color="{OUTLINE}", fontcolor="{FAINT_INK}", fontname="{font}"]',
+        "  edge [fontsize=8.5, arrowsize=0.6]",
     ]
     ids = {leaf["name"]: leaf["label"] for leaf in graph["leaves"]}
     for leaf in graph["leaves"]:
@@ -210,13 +250,16 @@ def _dot(graph: dict[str, Any], title: str) -> str:
     for edge in graph["edges"]:
         label = _edge_label(edge["to"], edge["output_nr"], outputs)
         source = quoted(ids.get(edge["to"], edge["to"]))
-        lines.append(f"  {source} -> {quoted(edge['from'])} [label={quoted(label)}]")
+        # A heavy edge is drawn straight: ops form a spine, leaves stand beside it.
+        weight = 1 if edge["to"] in ids else 8
+        user = quoted(edge["from"])
+        lines.append(f"  {source} -> {user} [label={quoted(label)}, weight={weight}]")
     start = graph["start"]
     if start["name"] in outputs and start["shape"] is not None:
         name = shorten(start["tensor"] or "output", _LONGEST_NAME)
-        label = f"{name} {shape_text(start['shape'])}"
-        lines.append(f'  "the output" [shape=plaintext, margin="0.05,0.02", label={quoted(label)}]')
-        lines.append(f'  {quoted(start["name"])} -> "the output"')
+        cell = f"<TR><TD>{_text(name)} {shape_text(start['shape'])}</TD></TR>"
+        lines.append(f'  "the output" [label=<{_table("ROUNDED", "#FFFFFF", cell)}>]')
+        lines.append(f'  {quoted(start["name"])} -> "the output" [weight=8]')
     return "\n".join([*lines, "}", ""])
 
 
@@ -231,24 +274,46 @@ def _edge_label(source: str, output_nr: int, outputs: dict[str, Any]) -> str:
 
 
 def _key(graph: dict[str, Any], title: str) -> str:
-    """The head of the picture: title, sums, and what the signs in it mean."""
-    rows = [row for node in graph["nodes"] for row in node["saved"]]
-    signs = {sign_of(row) for row in rows}
-    meanings = {"●": "saved", "○": "the same buffer again", "×": "released"}
-    key = [f"{sign} {meaning}" for sign, meaning in meanings.items() if sign in signs]
-    lines = [f'<FONT POINT-SIZE="13"><B>{_text(title)}</B></FONT>', _text(_caption(graph))]
-    if key:
-        lines.append(_text("   ".join(key)))
+    """The head of the picture: title, sums, and what the signs and colours in it mean."""
+    rows = [(row, node["released"]) for node in graph["nodes"] for row in node["saved"]]
+    signs = {(sign_of(row), _look(row, released)) for row, released in rows}
+    meanings = ["leaf"]
+    key = [_swatch("ROUNDED", _LEAF, "#FFFFFF", "leaf")]
+    for look, sign, meaning in (
+        (_SAVED, "●", "saved"),
+        (_SAVED, "○", "the same buffer again"),
+        (_HELD, "●", "still held"),
+        (_HELD, "○", "still held, the same buffer"),
+        (_GONE, "×", "released"),
+    ):
+        if (sign, look) in signs:
+            ink = look.ink if look is _GONE else "#000000"
+            key.append(_swatch("SOLID", look.stripe, ink, meaning, sign))
+            meanings.append(meaning)
+    # dot stretches an inner table to the width of the outer one: an empty cell takes up the slack.
+    caption = wrap(_caption(graph), _CAPTION_WIDTH)
+    slack = 6 * max(map(len, caption)) - sum(_SWATCH_WIDTH + 6 * len(words) for words in meanings)
+    key.append(f'<TD WIDTH="{max(1, slack)}"></TD>')
+    lines = [
+        f'<FONT POINT-SIZE="13"><B>{_text(title, _CAPTION_WIDTH)}</B></FONT>',
+        *(f'<FONT POINT-SIZE="9.5">{_text(line, _CAPTION_WIDTH)}</FONT>' for line in caption),
+        _table("", "", f"<TR>{''.join(key)}</TR>", border=0, padding=2),
+    ]
     cells = "".join(f'<TR><TD ALIGN="LEFT">{line}</TD></TR>' for line in lines)
-    return (
-        f'<FONT POINT-SIZE="9.5"><TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="1">{cells}'
-        f"</TABLE></FONT>"
-    )
+    return _table("", "", f'{cells}<TR><TD HEIGHT="6"></TD></TR>', border=0, padding=1)
+
+
+def _swatch(style: str, fill: str, ink: str, meaning: str, sign: str = " ") -> str:
+    """A small box as it looks in the picture, and what it means."""
+    cell = f'<TD WIDTH="16" HEIGHT="12"><FONT POINT-SIZE="9" COLOR="{ink}">{sign}</FONT></TD>'
+    box = _table(style, fill, f"<TR>{cell}</TR>", padding=0)
+    words = f'<FONT POINT-SIZE="9">{_text(meaning)}   </FONT>'
+    return f'<TD>{box}</TD><TD ALIGN="LEFT">{words}</TD>'
 
 
 def _leaf_table(leaf: dict[str, Any], shared: set[str]) -> str:
     """The box of a leaf, with round corners: name and badge, shape and bytes, its gradient."""
-    fill, ink = (LOOKS["use"].fill, "#FFFFFF") if leaf["alive"] else ("#FFFFFF", FAINT_INK)
+    fill, ink = (_LEAF, "#FFFFFF") if leaf["alive"] else ("#FFFFFF", FAINT_INK)
     lines = [
         f"<B>{_text(leaf['name'])}</B>",
         _text(f"{shape_text(leaf['shape'])}  {format_bytes(leaf['nbytes'])}"),
@@ -259,62 +324,62 @@ def _leaf_table(leaf: dict[str, Any], shared: set[str]) -> str:
         lines.append(_text(f".grad {format_bytes(leaf['grad_nbytes'])}"))
     elif not leaf["requires_grad"]:
         lines.append("requires no grad")
-    badge = _badge(leaf["buffer"], shared)
-    rows = [f'<TR><TD>{_ink(lines[0], ink)}</TD><TD ROWSPAN="{len(lines)}">{badge}</TD></TR>']
-    if not badge:
-        rows = [f"<TR><TD>{_ink(lines[0], ink)}</TD></TR>"]
-    rows += [f"<TR><TD>{_ink(line, ink)}</TD></TR>" for line in lines[1:]]
+    words = "<BR/>".join(_ink(line, ink) for line in lines)
+    cells = f'<TD CELLPADDING="6">{words}</TD>'
+    if leaf["buffer"]:
+        cells += f'<TD CELLPADDING="4">{_badge(leaf["buffer"], shared)}</TD>'
     style = "ROUNDED" if leaf["alive"] else "ROUNDED,DASHED"
-    return (
-        f'<TABLE STYLE="{style}" BORDER="1" CELLBORDER="0" CELLSPACING="0" CELLPADDING="2" COLOR="{OUTLINE}" '
-        f'BGCOLOR="{fill}">{"".join(rows)}</TABLE>'
-    )
+    return _table(style, fill, f"<TR>{cells}</TR>")
 
 
 def _node_table(node: dict[str, Any], shared: set[str], usual: set[str]) -> str:
     """The box of an op: its name, then a row per saved value. Dashed and white once released."""
-    name = f"<B>{_text(node['name'])}</B>"
-    style = "SOLID"
+    name, style, fill = f"<B>{_text(node['name'])}</B>", "SOLID", _HEAD
     if node["released"]:
-        name, style = f"{_ink(name, FAINT_INK)} {_ink('released', FAINT_INK)}", "DASHED"
-    fill = "#FFFFFF" if node["released"] else _HEAD
-    rows = [f'<TR><TD COLSPAN="5" BGCOLOR="{fill}" CELLPADDING="3">{name}</TD></TR>']
+        name = _ink(f"{name}  released", FAINT_INK)
+        style, fill = "DASHED", "#FFFFFF"
+    rows = [f'<TR><TD COLSPAN="5" BGCOLOR="{fill}" CELLPADDING="4">{name}</TD></TR>']
     rows += [_row(row, node["released"], shared, usual) for row in node["saved"]]
-    return (
-        f'<TABLE STYLE="{style}" BORDER="1" CELLBORDER="0" CELLSPACING="0" CELLPADDING="2" COLOR="{OUTLINE}" '
-        f'BGCOLOR="#FFFFFF">{"".join(rows)}</TABLE>'
-    )
+    if node["saved"] and not node["released"]:
+        fill = _SAVED.ground  # else a white line would show between border and rows
+    return _table(style, fill, "".join(rows))
+
+
+def _table(style: str, fill: str, rows: str, *, border: int = 1, padding: int = 3) -> str:
+    look = f'STYLE="{style}" COLOR="{OUTLINE}" BGCOLOR="{fill}"' if border else ""
+    measures = f'BORDER="{border}" CELLBORDER="0" CELLSPACING="0" CELLPADDING="{padding}"'
+    return f"<TABLE {measures} {look}>{rows}</TABLE>"
+
+
+def _look(row: dict[str, Any], node_released: bool) -> _Look:
+    if row.get("released"):
+        return _GONE
+    return _HELD if node_released else _SAVED
 
 
 def _row(row: dict[str, Any], node_released: bool, shared: set[str], usual: set[str]) -> str:
     """A saved value: sign, name, shape, bytes, badge; below it what is unusual."""
-    gone = bool(row.get("released"))
-    held = node_released and not gone
-    if gone:
-        stripe, fill, ink = "#FFFFFF", "#FFFFFF", FAINT_INK
-    elif held:
-        stripe, fill, ink = LOOKS["drag"].fill, "#FFFFFF", RED_INK
-    else:
-        stripe, fill, ink = LOOKS["saved"].fill, _PALE, "#000000"
+    look = _look(row, node_released)
     name = row_name(row)
     if row["role"] in ("alias of output", "intermediate", "packed", "unknown"):
         name = f"{name}, {row['role']}"
     kind = "" if row["dtype"] in usual else f" {row['dtype'] or row['type']}"
     size = "" if row["again"] or not row["buffer"] else format_bytes(row["nbytes"])
-    cells = [name, f"{shape_text(row['shape'])}{kind}".strip(), size]
-    notes = [note for note in row_notes(row, node_released, format_bytes) if note != "released"]
-    shown = [_ink(f"<S>{_text(cell)}</S>" if gone and cell else _text(cell), ink) for cell in cells]
-    aligns = ("LEFT", "LEFT", "RIGHT")
-    line = f'<TD BGCOLOR="{stripe}">{_ink(sign_of(row), ink if gone else "#000000")}</TD>' + "".join(
-        f'<TD ALIGN="{align}" BGCOLOR="{fill}">{cell}</TD>' for cell, align in zip(shown, aligns, strict=True)
-    )
-    line += f'<TD BGCOLOR="{fill}">{_badge(row["buffer"], shared)}</TD>'
-    more = "".join(
-        f'<TR><TD BGCOLOR="{stripe}"></TD><TD COLSPAN="4" ALIGN="LEFT" BGCOLOR="{fill}">{_ink(_text(note), RED_INK)}'
-        f"</TD></TR>"
-        for note in notes
-    )
-    return f"<TR>{line}</TR>{more}"
+    shape = f"{shape_text(row['shape'])}{kind}".strip()
+    sign = _ink(sign_of(row), look.ink if look is _GONE else "#000000")
+    line = f'<TD BGCOLOR="{look.stripe}">{sign}</TD>'
+    for cell, align in ((name, "LEFT"), (shape, "LEFT"), (size, "RIGHT")):
+        words = _text(cell) if cell else ""
+        words = _ink(f"<S>{words}</S>" if words and look is _GONE else words, look.ink)
+        line += f'<TD ALIGN="{align}" BGCOLOR="{look.ground}">{words}</TD>'
+    line += f'<TD BGCOLOR="{look.ground}">{_badge(row["buffer"], shared)}</TD>'
+    ground = f'COLSPAN="4" ALIGN="LEFT" BGCOLOR="{look.ground}"'
+    lines = [line]
+    for note in row_notes(row, node_released, format_bytes):
+        if note != "released":
+            words = _ink(_text(note, _CAPTION_WIDTH), RED_INK)
+            lines.append(f'<TD BGCOLOR="{look.stripe}"></TD><TD {ground}>{words}</TD>')
+    return "".join(f"<TR>{line}</TR>" for line in lines)
 
 
 def _badge(badge: str | None, shared: set[str]) -> str:
@@ -322,10 +387,8 @@ def _badge(badge: str | None, shared: set[str]) -> str:
     if badge is None:
         return ""
     fill, ink = (OUTLINE, "#FFFFFF") if badge in shared else ("#FFFFFF", "#000000")
-    return (
-        f'<TABLE STYLE="ROUNDED" BORDER="1" CELLBORDER="0" CELLSPACING="0" CELLPADDING="1" COLOR="{OUTLINE}" '
-        f'BGCOLOR="{fill}"><TR><TD><FONT POINT-SIZE="8.5" COLOR="{ink}">{_text(badge)}</FONT></TD></TR></TABLE>'
-    )
+    words = f'<FONT POINT-SIZE="8.5" COLOR="{ink}">{_text(badge)}</FONT>'
+    return _table("ROUNDED", fill, f"<TR><TD>{words}</TD></TR>", padding=1)
 
 
 def _ink(markup: str, ink: str) -> str:
@@ -333,6 +396,7 @@ def _ink(markup: str, ink: str) -> str:
     return f'<FONT COLOR="{ink}">{markup}</FONT>' if markup else ""
 
 
-def _text(text: str) -> str:
+def _text(text: str, limit: int = _LONGEST_NAME) -> str:
     """Any text as text of a DOT table: shortened, on one line, nothing in it is markup."""
-    return escape(shorten(text, 4 * _LONGEST_NAME), quote=True)
+    # dot puts the name of the node in place of \N, in tables as in strings.
+    return escape(shorten(text, limit), quote=True).replace("\\", "\\\\")

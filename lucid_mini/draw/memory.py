@@ -4,15 +4,19 @@
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import radians, sin
 from typing import Any, NamedTuple
 
 from lucid_mini.draw import style
-from lucid_mini.draw.figure import Figure
+
+RETAINED, PROGRAM, ALGORITHM = style.STROKES
 
 WIDTH = 800.0
 MARGIN = 10.0
 _LISTED_MARKS = 60
+_NARROW = 6.0
 _PEAK_BUFFERS = 3
 
 
@@ -26,7 +30,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Clock:
-    """The x axis. A step is one event; after the last comes a column for what `gc.collect()` frees."""
+    """The x axis: a step is one event. After the last, a column for what `gc.collect()` frees."""
 
     end: int
     boundary: int | None
@@ -36,6 +40,10 @@ class Clock:
     def after(self) -> Column:
         """The last column, which no event fills."""
         return Column(self.end, self.end + max(1, round(0.07 * self.end)), "after gc.collect()")
+
+    def over(self, step: int) -> int:
+        """When the op that was at work at `step` was over; the next step where no mark says so."""
+        return next((column.end for column in self.columns if column.end > step), step + 1)
 
     @property
     def collected(self) -> float:
@@ -69,23 +77,37 @@ class Curves:
     """The facts under a memory curve, copied out of the trace: it may go on, the picture stays."""
 
     clock: Clock
-    retained: Curve
-    program: Curve
-    algorithm: Curve
+    #: By name, in the order of style.STROKES. The least that the algorithm needs may be unknown.
+    lines: dict[str, Curve]
     #: The buffers alive at the peak, largest first, and how many others there are.
     largest: tuple[tuple[str, int], ...]
     others: int
+    #: Bytes times ops, as the trace counts them.
     drag: int
     #: What remains of `retained` when the cycles are gone.
     collected: int
-    #: The bytes that existed before the trace, and whether `retained` counts them.
+    #: The bytes that existed before the trace, which no curve counts.
     existing: int
-    existing_counted: bool
+
+    @property
+    def retained(self) -> Curve:
+        """What was there."""
+        return self.lines[RETAINED]
+
+    @property
+    def program(self) -> Curve:
+        """What would have been there, had every buffer died at its last use."""
+        return self.lines[PROGRAM]
+
+    @property
+    def area(self) -> int:
+        """The hatched area: bytes times steps between what was there and what the program needs."""
+        return sum(self.retained.values) - sum(self.program.values)
 
     @property
     def share(self) -> str:
-        """The drag, in percent of all bytes times steps."""
-        return style.format_share(self.drag, sum(self.retained.values))
+        """The hatched area, in percent of all bytes times steps."""
+        return style.format_share(self.area, sum(self.retained.values))
 
     def at_the_peak(self) -> str:
         """The peak in words."""
@@ -100,8 +122,7 @@ class Curves:
         """One sentence on what existed before the trace, "" if nothing did."""
         if not self.existing:
             return ""
-        verb = "counts" if self.existing_counted else "leaves out"
-        return f"The curve {verb} the {style.format_bytes(self.existing)} that existed before."
+        return f"The curve leaves out the {style.format_bytes(self.existing)} that existed before."
 
 
 def memory(trace: Any) -> "MemoryFigure":
@@ -112,7 +133,7 @@ def memory(trace: Any) -> "MemoryFigure":
     return MemoryFigure(trace)
 
 
-class MemoryFigure(Figure):
+class MemoryFigure(style.Painting):
     """Retained bytes over the event clock, with the two minima and the drag between them."""
 
     def __init__(self, trace: Any) -> None:
@@ -134,38 +155,24 @@ class MemoryFigure(Figure):
         lines += ["", *_mark_table(curves), "", *summary_lines(curves)]
         return "\n".join(lines)
 
-    def svg(self) -> str:
-        """The picture as SVG.
+    def size(self) -> tuple[float, float]:
+        """Wide enough for a notebook; the labels over the columns need what they need."""
+        if not self._curves.retained.values:
+            return WIDTH, 64
+        return WIDTH, 34 + label_band(self._curves.clock) + 312
 
-        Raises: PictureError without matplotlib.
-        """
-        return style.svg(self._size(), self._paint, self.title, self.text())
-
-    def png(self) -> bytes:
-        """The picture as PNG.
-
-        Raises: PictureError without matplotlib.
-        """
-        return style.png(self._size(), self._paint, self.title)
-
-    def _size(self) -> tuple[float, float]:
-        band = label_band(self._curves.clock) if self._curves.retained.values else 0
-        return WIDTH, (80 + band + 300 if self._curves.retained.values else 80)
-
-    def _paint(self, sheet: style.Sheet) -> None:
+    def paint(self, sheet: style.Sheet) -> None:
+        """Title, columns, curves."""
         curves = self._curves
         paint_title(sheet, self.title)
         if not curves.retained.values:
-            sheet.text(MARGIN, 50, "No events were recorded.", ink=style.FAINT_INK)
+            paint_nothing(sheet)
             return
         labels = 34 + label_band(curves.clock)
-        place = Place(MARGIN + 62, WIDTH - MARGIN - 168, labels + 42, labels + 270)
+        place = Place(MARGIN + 62, WIDTH - MARGIN - 168, labels + 36, labels + 268)
         x = place.scale(curves.clock)
-        paint_columns(sheet, curves.clock, x, labels, [(labels + 4, labels + 10), place.rows])
+        paint_columns(sheet, curves.clock, x, labels, [(labels + 3, place.bottom)])
         paint_curves(sheet, curves, place, x)
-        about = curves.about_existing()
-        if about:
-            sheet.text(place.left, sheet.height - 12, about, 7.5, ink=style.FAINT_INK)
 
 
 # ---------------------------------------------------------------- facts
@@ -173,33 +180,34 @@ class MemoryFigure(Figure):
 
 def read_curves(trace: Any) -> Curves:
     """The facts of `trace` that a memory curve shows."""
-    clock = read_clock(trace)
-    retained = Curve(tuple(trace.curve()))
-    buffers = list(trace.buffers)
-    existing = sum(buffer.nbytes for buffer in buffers if buffer.existed)
-    at_peak = [buffer for buffer in buffers if _alive(buffer, retained.peak_step)]
-    counted = bool(retained.values) and sum(buffer.nbytes for buffer in at_peak) <= retained.peak
-    if not counted:
-        # Else the peak would be explained by bytes that it does not contain.
-        at_peak = [buffer for buffer in at_peak if not buffer.existed]
-    at_peak.sort(key=lambda buffer: -buffer.nbytes)
-    cycles = sum(
-        buffer.nbytes
-        for buffer in buffers
-        if buffer.freed is None and buffer.verdict == "cycle" and (counted or not buffer.existed)
-    )
+    clock, buffers = read_clock(trace), look(trace)
+    lines = {RETAINED: Curve(tuple(trace.curve()))}
+    for name, by in ((PROGRAM, "program"), (ALGORITHM, "algorithm")):
+        # That no value was needed takes a test of each: a trace may not have made it.
+        with suppress(ValueError):
+            lines[name] = Curve(tuple(trace.needed(by=by)))
+    counted = [b for b in buffers if not b.existed and not getattr(b, "foreign", False)]
+    at_peak = [b for b in counted if _alive(b, lines[RETAINED].peak_step)]
+    at_peak.sort(key=lambda b: -b.nbytes)
+    cycles = sum(b.nbytes for b in counted if b.freed is None and b.verdict == "cycle")
     return Curves(
         clock,
-        retained,
-        Curve(tuple(trace.needed(by="program"))),
-        Curve(tuple(trace.needed(by="algorithm"))),
+        lines,
         tuple((style.shorten(b.name, 24), b.nbytes) for b in at_peak[:_PEAK_BUFFERS]),
         len(at_peak[_PEAK_BUFFERS:]),
         trace.drag(),
-        retained.last - cycles,
-        existing,
-        counted,
+        lines[RETAINED].last - cycles,
+        sum(b.nbytes for b in buffers if b.existed),
     )
+
+
+def look(trace: Any) -> list[Any]:
+    """The buffers of `trace`. If nobody has asked yet why some are alive, it is asked now."""
+    buffers = list(trace.buffers)
+    if any(b.freed is None and not b.existed and not b.verdict for b in buffers):
+        trace.survivors()
+        buffers = list(trace.buffers)
+    return buffers
 
 
 def read_clock(trace: Any) -> Clock:
@@ -215,11 +223,13 @@ def curve_caption(curves: Curves) -> str:
     """One line with the numbers that matter."""
     if not curves.retained.values:
         return "No events were recorded"
+    least = [
+        f"{name} {style.format_bytes(curve.peak)}"
+        for name, curve in curves.lines.items()
+        if name != RETAINED
+    ]
     return (
-        f"{curves.at_the_peak()}; "
-        f"needed by this program {style.format_bytes(curves.program.peak)}, "
-        f"by the algorithm {style.format_bytes(curves.algorithm.peak)}; "
-        f"drag {curves.share} of all byte·steps; "
+        f"{curves.at_the_peak()}; {', '.join(least)}; drag {curves.share} of all byte·steps; "
         f"{style.format_bytes(curves.retained.last)} retained at the end"
     )
 
@@ -234,18 +244,12 @@ def _alive(buffer: Any, step: int) -> bool:
 def summary_lines(curves: Curves) -> list[str]:
     """Peaks, ends and drag as text."""
     rows = [("memory", "peak", "at step", "at the end")]
-    for name, curve in (
-        ("retained", curves.retained),
-        ("needed by this program", curves.program),
-        ("needed by the algorithm", curves.algorithm),
-    ):
+    for name, curve in curves.lines.items():
         peak, last = style.format_bytes(curve.peak), style.format_bytes(curve.last)
         rows.append((name, peak, str(curve.peak_step), last))
     lines = style.table(rows, "<>><")
     lines.append(f"after gc.collect(): {style.format_bytes(curves.collected)} retained")
-    lines.append(
-        f"drag: {curves.share} of all byte·steps ({style.format_bytes(curves.drag)}·steps)"
-    )
+    lines.append(f"drag: {curves.share} of all byte·steps; {style.format_bytes(curves.drag)}·ops")
     lines += style.wrap(f"at the peak: {curves.peak_buffers()}", indent="  ")
     about = curves.about_existing()
     return [*lines, about] if about else lines
@@ -257,23 +261,27 @@ def clock_lines(clock: Clock) -> list[str]:
     hidden = len(marks) - _LISTED_MARKS
     if hidden > 0:
         marks = [*marks[:_LISTED_MARKS], f"and {hidden} more"]
-    lines = style.wrap("marks: " + " · ".join(marks), indent="       ") if marks else []
+    lines = style.wrap_items("marks: ", marks)
     where = "no backward" if clock.boundary is None else f"backward begins at {clock.boundary}"
     return [*lines, f"clock: {style.count_of(clock.end, 'step')}, {where}"]
 
 
 def _mark_table(curves: Curves) -> list[str]:
     """The curve, read at the end of each column."""
-    rows = [("step", "after", "retained", "program", "algorithm", "drag")]
+    names = [name.rpartition(" ")[2] for name in curves.lines]
+    rows = [("step", "after", *names, "drag", "")]
     points = [(column.end, column.label) for column in curves.clock.columns]
     hidden = len(points) - _LISTED_MARKS
-    for step, label in [*points[:_LISTED_MARKS], (curves.clock.end, "(the end)")]:
-        # A mark at step s names what was done before event s: the curve is read at the event before.
+    listed = points[:_LISTED_MARKS]
+    if not points or hidden > 0 or points[-1][0] < curves.clock.end:
+        listed.append((curves.clock.end, "(the end)"))
+    for step, label in listed:
+        # A mark at step s names what was done before event s: read the curve one event earlier.
         at = min(max(step - 1, 0), len(curves.retained.values) - 1)
-        values = [c.values[at] for c in (curves.retained, curves.program, curves.algorithm)]
+        values = [curve.values[at] for curve in curves.lines.values()]
         amounts = [style.format_bytes(value) for value in [*values, values[0] - values[1]]]
-        rows.append((str(step), style.shorten(label, 30), *amounts))
-    lines = style.table([(*row, "") for row in rows], "><>>>><")
+        rows.append((str(step), style.shorten(label, 30), *amounts, ""))
+    lines = style.table(rows, "><" + ">" * len(names) + "><")
     if hidden > 0:
         lines.insert(-1, f"and {style.count_of(hidden, 'more mark')}")
     return lines
@@ -290,11 +298,6 @@ class Place(NamedTuple):
     top: float
     bottom: float
 
-    @property
-    def rows(self) -> tuple[float, float]:
-        """Top and bottom."""
-        return self.top, self.bottom
-
     def scale(self, clock: Clock) -> Callable[[float], float]:
         """Where a step of `clock` is, from left to right."""
         span = clock.after.end
@@ -307,12 +310,15 @@ def paint_title(sheet: style.Sheet, title: str) -> None:
     sheet.text(MARGIN, 16, style.fit(title, room, size, bold=True), size, bold=True)
 
 
+def paint_nothing(sheet: style.Sheet) -> None:
+    """What stands where a picture would: a trace of nothing is no error."""
+    sheet.text(MARGIN, 44, "No events were recorded.", ink=style.FAINT_INK)
+
+
 def label_band(clock: Clock) -> float:
     """The height that the slanted labels over the columns need."""
-    widest = max(
-        style.text_width(label, 7.5) for label in [*_labels(clock), clock.after.label]
-    )
-    return 14 + widest * 0.545  # the sine of SLANT
+    widest = max(style.text_width(label, 7.5) for label in [*_labels(clock), clock.after.label])
+    return 14 + widest * sin(radians(style.SLANT))
 
 
 def _labels(clock: Clock) -> list[str]:
@@ -326,7 +332,7 @@ def paint_columns(
     labels: float,
     spans: Sequence[tuple[float, float]],
 ) -> None:
-    """Slanted labels that end above `labels`; lines of the columns, and the boundary, in `spans`."""
+    """Slanted labels above `labels`; in `spans` the lines of the columns, and the boundary."""
     after = clock.after
     names = [*_labels(clock), after.label]
     columns = [*clock.columns, after]
@@ -338,46 +344,46 @@ def paint_columns(
     shown = style.thin(middles, style.SLANTED_GAP, first)
     for at in shown:
         sheet.text(middles[at], labels, names[at], 7.5, turn=style.SLANT)
-    edges = {step for at in shown for step in (columns[at].start, columns[at].end)}
+    edges: set[float] = set()
+    for at in shown:
+        start, end = float(columns[at].start), float(columns[at].end)
+        # Two lines that nearly touch would look like one thick one.
+        edges |= {start, end} if x(end) - x(start) > _NARROW else {(start + end) / 2}
     for top, bottom in spans:
         for step in sorted(edges):
-            sheet.line([(x(step), top), (x(step), bottom)], style.GRID, 0.7, over=1)
+            sheet.line([(x(step), top), (x(step), bottom)], style.GRID, over=1)
         if clock.boundary is not None:
-            at = x(clock.boundary)
-            sheet.line([(at, top), (at, bottom)], style.INK, 1.1, (3.5, 2), over=4.6)
+            middle = x(clock.boundary)
+            sheet.line([(middle, top), (middle, bottom)], style.BOUNDARY, over=4.6)
 
 
 def paint_curves(
     sheet: style.Sheet, curves: Curves, place: Place, x: Callable[[float], float]
 ) -> None:
     """The three curves in `place`, their axes around it, their names and numbers at its right."""
-    highest = max(curves.retained.peak, curves.algorithm.peak, curves.program.peak, 1)
+    highest = max(1, *(curve.peak for curve in curves.lines.values()))
+    # Below zero where the trace saw the death of what existed before it.
+    lowest = min(0, curves.collected, *(min(c.values) for c in curves.lines.values()))
 
     def y(count: float) -> float:
-        return place.bottom - (place.bottom - place.top) * count / highest
+        return place.bottom - (place.bottom - place.top) * (count - lowest) / (highest - lowest)
 
-    _paint_axes(sheet, curves, place, x, y, style.byte_ticks(highest))
+    _paint_axes(sheet, curves, place, x, y, style.byte_ticks(lowest, highest))
     clock, end = curves.clock, curves.clock.after.end
-    retained = _levels(curves.retained, clock, curves.collected)
-    program = _levels(curves.program, clock, curves.program.last)
-    algorithm = _levels(curves.algorithm, clock, curves.algorithm.last)
-    for corners in _gaps(retained, program, end):
+    levels = {
+        name: _levels(curve, clock, curves.collected if name == RETAINED else curve.last)
+        for name, curve in curves.lines.items()
+    }
+    for corners in _gaps(levels[RETAINED], levels[PROGRAM], end):
         points = [(x(step), y(count)) for step, count in corners]
         sheet.area(points, "drag", outline=False, over=2)
-    for levels, (ink, width, dashes) in zip(
-        (retained, program, algorithm), _LINES.values(), strict=True
-    ):
-        points = [(x(step), y(count)) for step, count in _staircase(levels, end)]
-        sheet.line(points, ink, width, dashes, over=3)
+    for name in levels:
+        points = [(x(step), y(count)) for step, count in _staircase(levels[name], end)]
+        sheet.line(points, style.STROKES[name])
     _paint_peak(sheet, curves, place, x)
     _paint_key(sheet, curves, place)
-
-
-_LINES: dict[str, tuple[str, float, tuple[float, ...]]] = {
-    "retained": (style.INK, 1.5, ()),
-    "needed by this program": ("#56B4E9", 1.5, (3.5, 2)),
-    "needed by the algorithm": (style.LEAST, 1.5, (1.2, 1.4)),
-}
+    foot, about = place.bottom + 36, curves.about_existing()
+    sheet.text(place.left, foot, about, 7.5, ink=style.FAINT_INK)
 
 
 def _levels(curve: Curve, clock: Clock, collected: int) -> list[tuple[float, int]]:
@@ -428,20 +434,20 @@ def _paint_axes(
     ticks: list[int],
 ) -> None:
     for count in ticks:
-        sheet.line([(place.left, y(count)), (place.right, y(count))], style.GRID, 0.7, over=1)
-        sheet.line([(place.left - 3, y(count)), (place.left, y(count))], style.INK, 0.8)
+        sheet.line([(place.left, y(count)), (place.right, y(count))], style.GRID, over=1)
+        sheet.line([(place.left - 3, y(count)), (place.left, y(count))])
         sheet.text(place.left - 5, y(count) + 2.7, style.format_bytes(count), 7.5, align="right")
-    sheet.line([(place.left, place.top - 4), (place.left, place.bottom)], style.INK, 0.8)
-    sheet.line([(place.left, place.bottom), (place.right, place.bottom)], style.INK, 0.8)
+    sheet.line([(place.left, place.top - 4), (place.left, place.bottom)])
+    sheet.line([(place.left, place.bottom), (place.right, place.bottom)])
     for step in style.clock_ticks(curves.clock.end):
-        sheet.line([(x(step), place.bottom), (x(step), place.bottom + 3)], style.INK, 0.8)
+        sheet.line([(x(step), place.bottom), (x(step), place.bottom + 3)])
         sheet.text(x(step), place.bottom + 11, str(step), 7, align="center", ink=style.FAINT_INK)
     faint = style.FAINT_INK
     sheet.text(place.left - 5, place.bottom + 11, "step", 7, align="right", ink=faint)
     if curves.clock.boundary is not None:
-        at = x(curves.clock.boundary)
-        sheet.text(at - 4, place.bottom + 21, "forward ◂", 7, align="right", ink=faint)
-        sheet.text(at + 4, place.bottom + 21, "▸ backward", 7, ink=faint)
+        middle = x(curves.clock.boundary)
+        sheet.text(middle - 4, place.bottom + 21, "forward ◂", 7, align="right", ink=faint)
+        sheet.text(middle + 4, place.bottom + 21, "▸ backward", 7, ink=faint)
 
 
 def _paint_peak(
@@ -453,24 +459,22 @@ def _paint_peak(
     align, room = ("left", place.right - at) if left else ("right", at - place.left)
     room = max(room, 150)
     head = style.fit(curves.at_the_peak(), room, 8, bold=True)
-    sheet.text(at, place.top - 16, head, 8, bold=True, align=align)
+    sheet.text(at, place.top - 16, head, 8, bold=True, align=align, ground="white")
     parts = style.fit(curves.peak_buffers(), room, 7)
-    sheet.text(at, place.top - 6.5, parts, 7, align=align, ink=style.FAINT_INK)
+    sheet.text(at, place.top - 6.5, parts, 7, align=align, ink=style.FAINT_INK, ground="white")
 
 
 def _paint_key(sheet: style.Sheet, curves: Curves, place: Place) -> None:
     """The names of the lines at the right of the curve, each with its numbers under it."""
-    size = style.format_bytes
-    numbers = {
-        "retained": f"peak {size(curves.retained.peak)}, at the end {size(curves.retained.last)}",
-        "needed by this program": f"peak {size(curves.program.peak)}",
-        "needed by the algorithm": f"peak {size(curves.algorithm.peak)}",
-    }
     left, at = place.right + 14, place.top + 4
-    for name, (ink, width, dashes) in _LINES.items():
-        sheet.line([(left, at - 2.5), (left + 20, at - 2.5)], ink, width, dashes)
+    room = sheet.width - MARGIN - left - 26
+    for name, curve in curves.lines.items():
+        sheet.line([(left, at - 2.5), (left + 20, at - 2.5)], style.STROKES[name])
         sheet.text(left + 26, at, name, 7.5)
-        sheet.text(left + 26, at + 9.5, numbers[name], 7, ink=style.FAINT_INK)
+        words = f"peak {style.format_bytes(curve.peak)}"
+        if name == RETAINED:
+            words += f", at the end {style.format_bytes(curve.last)}"
+        sheet.text(left + 26, at + 9.5, style.fit(words, room, 7), 7, ink=style.FAINT_INK)
         at += 27
     sheet.bar(left, left + 20, at - 6.5, at + 1.5, "drag")
     sheet.text(left + 26, at, "drag", 7.5)

@@ -1,4 +1,4 @@
-"""The look of every picture, in one place: colours, hatches, fonts, and how bytes and names are written.
+"""The look of every picture, in one place: colours, hatches, fonts, bytes and names in words.
 
 Pictures are painted on a `Sheet`, in points, from the top left corner, never with pyplot and never
 with the settings of the person who looks: the same facts give the same bytes, on every run.
@@ -10,23 +10,18 @@ import re
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
-from itertools import pairwise
-from math import sin
+from math import radians, sin
 from typing import Any, NamedTuple
 
-from lucid_mini.draw.figure import PictureError
+from lucid_mini.draw.figure import Figure, PictureError
 
 INK = "#000000"
 OUTLINE = "#10202B"
 FAINT_INK = "#4D4D4D"
 RED_INK = "#8A3800"
-BLUE_INK = "#00598F"
-GRID = "#DADADA"
-NEEDED = "#0072B2"
-LEAST = "#CC79A7"
 
 
 class Look(NamedTuple):
@@ -39,16 +34,33 @@ class Look(NamedTuple):
     meaning: str
 
 
-#: Kinds of bar: what the bytes were doing. Distinct in all four kinds of colour vision, and in grey.
+#: Kinds of bar: what the bytes were doing. Distinct in every kind of colour vision, and in grey.
 LOOKS = {
     "use": Look("#0072B2", "", "", False, "in use (first to last forward use)"),
     "saved": Look("#56B4E9", "////", "#FFFFFF", False, "saved, waiting for backward"),
     "drag": Look("#D55E00", "xxxxxx", "#FFFFFF", False, "drag: dead but still held"),
-    "kept": Look("#E4E4E4", "", "", False, "kept by a name of the caller"),
+    "kept": Look("#E4E4E4", "", "", False, "kept by the caller"),
     "void": Look("#FFFFFF", "", "", True, "void: never used"),
 }
 
-SIGNS = {"last use": "▼", "freed": "●", "never": "▶"}
+
+class Stroke(NamedTuple):
+    """How a line is drawn: colour, width, and the lengths of ink and gap."""
+
+    ink: str
+    width: float
+    dashes: tuple[float, ...] = ()
+
+
+#: The lines of the memory curve, each over the one before: where they agree, all show.
+STROKES = {
+    "retained": Stroke(INK, 1.6),
+    "needed by this program": Stroke("#56B4E9", 1.6, (3.5, 2)),
+    "needed by the algorithm": Stroke("#CC79A7", 1.6, (1.2, 1.4)),
+}
+AXIS = Stroke(INK, 0.8)
+GRID = Stroke("#DADADA", 0.7)
+BOUNDARY = Stroke(INK, 1.1, (3.5, 2))
 
 #: Points in an inch; a sheet is measured in points.
 _INCH = 72
@@ -87,8 +99,10 @@ def count_of(number: int, noun: str) -> str:
 
 
 def clean(name: object) -> str:
-    """`name` on one line, without what no XML may contain or what would turn the writing direction."""
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in str(name))
+    """`name` on one line, without what XML forbids or what turns the direction of writing."""
+    return "".join(
+        sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in str(name)
+    )
 
 
 def shorten(name: str, limit: int) -> str:
@@ -109,7 +123,7 @@ def shorten(name: str, limit: int) -> str:
 
 
 def cells(text: str) -> int:
-    """How many cells of a terminal `text` fills: two for a wide letter, none for a combining one."""
+    """How many cells of a terminal `text` fills: a wide letter two, a combining one none."""
     return sum(
         0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1
         for sign in text
@@ -143,6 +157,13 @@ def wrap(text: str, width: int = 100, indent: str = "") -> list[str]:
     return textwrap.wrap(text, room, subsequent_indent=indent, break_on_hyphens=False)
 
 
+def wrap_items(head: str, items: Sequence[str], width: int = 100) -> list[str]:
+    """`head`, then the items with dots between them; a line ends between items only."""
+    whole = "\N{NO-BREAK SPACE}· ".join(item.replace(" ", "\N{NO-BREAK SPACE}") for item in items)
+    lines = wrap(head + whole, width, " " * len(head)) if items else []
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
 def _pad(text: str, width: int, side: str) -> str:
     gap = " " * (width - cells(text))
     return gap + text if side == ">" else text + gap
@@ -151,12 +172,12 @@ def _pad(text: str, width: int, side: str) -> str:
 # ---------------------------------------------------------------- axes
 
 
-def byte_ticks(highest: float) -> list[int]:
-    """Three to six round numbers of bytes from 0 to `highest`, a power of two apart."""
+def byte_ticks(lowest: int, highest: int) -> list[int]:
+    """Round numbers of bytes from `lowest` to `highest`, a power of two apart, at most seven."""
     step = 1
-    while highest / step > 6:
+    while (highest - lowest) / step > 6:
         step *= 2
-    return list(range(0, int(highest) + 1, step)) if highest >= 1 else [0]
+    return list(range(-(-lowest // step) * step, highest + 1, step))
 
 
 def clock_ticks(end: int, most: int = 10) -> list[int]:
@@ -169,7 +190,7 @@ def clock_ticks(end: int, most: int = 10) -> list[int]:
 
 
 def thin(positions: Sequence[float], gap: float, first: Iterable[int] = ()) -> list[int]:
-    """Indices of the positions that keep `gap` from each other; those in `first` choose before the rest."""
+    """Indices of the positions that keep `gap` from each other; those in `first` choose first."""
     chosen: list[int] = []
     for index in dict.fromkeys([*first, *range(len(positions))]):
         if all(abs(positions[index] - positions[other]) >= gap for other in chosen):
@@ -188,10 +209,10 @@ class Sheet:
 
     def __init__(self, width: float, height: float) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure as Canvas
 
         self.width, self.height = width, height
-        self.figure = Figure(figsize=(width / _INCH, height / _INCH), dpi=_INCH, facecolor="white")
+        self.figure = Canvas(figsize=(width / _INCH, height / _INCH), dpi=_INCH, facecolor="white")
         FigureCanvasAgg(self.figure)
         self._axes = self.figure.add_axes((0, 0, 1, 1))
         self._axes.set_xlim(0, width)
@@ -209,8 +230,10 @@ class Sheet:
         bold: bool = False,
         align: str = "left",
         turn: float = 0,
+        ground: str = "",
     ) -> None:
-        """Write one line; `y` is its baseline, `turn` its angle in degrees."""
+        """Write a line; `y` is its baseline, `turn` its angle, `ground` the colour behind it."""
+        behind = {"facecolor": ground, "edgecolor": "none", "pad": 1} if ground else None
         self._axes.text(
             x,
             y,
@@ -222,29 +245,28 @@ class Sheet:
             rotation=turn,
             rotation_mode="anchor",
             parse_math=False,
+            bbox=behind,
             zorder=6,
         )
 
     def line(
         self,
         points: Sequence[tuple[float, float]],
-        ink: str = INK,
-        width: float = 1,
-        dashes: tuple[float, ...] = (),
+        stroke: Stroke = AXIS,
         *,
         over: float = 3,
     ) -> None:
-        """A line through `points`; `dashes` are lengths of ink and gap."""
+        """A line through `points`."""
         from matplotlib.lines import Line2D
 
-        style: Any = (0, dashes) if dashes else "solid"
-        xs, ys = [x for x, _ in points], [y for _, y in points]
+        style: Any = (0, stroke.dashes) if stroke.dashes else "solid"
+        xs, ys = zip(*points, strict=True)
         self._axes.add_line(
             Line2D(
                 xs,
                 ys,
-                color=ink,
-                linewidth=width,
+                color=stroke.ink,
+                linewidth=stroke.width,
                 linestyle=style,
                 zorder=over,
                 dash_capstyle="butt",
@@ -295,7 +317,7 @@ class Sheet:
         self.area([(left, top), (right, top), (right, bottom), (left, bottom)], kind)
 
     def sign(self, x: float, y: float, name: str, kind: str = "drag") -> None:
-        """One of SIGNS: the tip of `last use`, the centre of `freed`, the base of `never` is at x, y."""
+        """At x, y: the tip of `last use`, the centre of `freed` or the base of `never`."""
         from matplotlib.patches import Circle, Polygon
 
         if name == "freed":
@@ -305,7 +327,7 @@ class Sheet:
         elif name == "last use":
             self._axes.add_patch(
                 Polygon(
-                    [(x - 3, y - 4.6), (x + 3, y - 4.6), (x, y + 0.4)],
+                    [(x - 3, y - 4.1), (x + 3, y - 4.1), (x, y + 1.2)],
                     facecolor=INK,
                     edgecolor="white",
                     linewidth=0.5,
@@ -332,7 +354,7 @@ def text_width(text: str, size: float = 8, *, bold: bool = False) -> float:
     require_matplotlib()
     from matplotlib.textpath import text_to_path
 
-    with _no_complaints():
+    with no_complaints():
         return float(text_to_path.get_text_width_height_descent(text, _font(size, bold), False)[0])
 
 
@@ -349,42 +371,40 @@ def fit(text: str, width: float, size: float = 8, *, bold: bool = False) -> str:
     return short
 
 
-def slanted_labels(
-    sheet: Sheet, labels: Sequence[tuple[float, str]], y: float, size: float = 7.5
-) -> None:
-    """Labels over columns, rising to the right; each begins at its x, above `y`."""
-    for x, label in labels:
-        sheet.text(x, y, label, size, turn=SLANT)
-
-
-#: The angle of the labels over columns, in degrees, and the distance they need to stay apart.
+#: The angle of the labels over columns, in degrees, and how far apart they must begin.
 SLANT = 33.0
-SLANTED_GAP = 11.5 / sin(SLANT * 3.141592653589793 / 180)
+SLANTED_GAP = 10 / sin(radians(SLANT))
 
 
-def svg(size: tuple[float, float], paint: Callable[[Sheet], None], title: str, desc: str) -> str:
-    """The SVG of what `paint` paints; `title` and `desc` are plain text and are escaped here.
+class Painting(Figure):
+    """A figure that is painted on a sheet. Subclasses define `text()`, `size()` and `paint()`."""
 
-    Raises: PictureError without matplotlib.
-    """
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    source = _printed(size, paint, format="svg", metadata=nothing).decode()
-    words = f"<title>{escape(clean(title))}</title>\n<desc>{_escape_lines(desc)}</desc>"
-    return re.sub(
-        r"<svg\b[^>]*",
-        lambda tag: f'{tag[0]} role="img"',
-        re.sub(r"(<svg\b[^>]*>)", lambda tag: f"{tag[0]}\n{words}", source, count=1),
-        count=1,
-    )
+    def size(self) -> tuple[float, float]:
+        """Width and height of the sheet, in points."""
+        raise NotImplementedError
 
+    def paint(self, sheet: Sheet) -> None:
+        """Put everything on the sheet."""
+        raise NotImplementedError
 
-def png(size: tuple[float, float], paint: Callable[[Sheet], None], title: str) -> bytes:
-    """The PNG of what `paint` paints.
+    def svg(self) -> str:
+        """The picture as SVG; its `<desc>` is the text twin.
 
-    Raises: PictureError without matplotlib.
-    """
-    metadata = {"Software": None, "Title": clean(title).encode("latin-1", "replace").decode("latin-1")}
-    return _printed(size, paint, format="png", dpi=_PNG_DPI, metadata=metadata)
+        Raises: PictureError without matplotlib.
+        """
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        source = _printed(self, format="svg", metadata=nothing).decode()
+        words = f"<title>{_escape(self.title)}</title>\n<desc>{_escape(self.text())}</desc>"
+        return re.sub(
+            r"<svg\b([^>]*)>", lambda tag: f'<svg{tag[1]} role="img">\n{words}', source, count=1
+        )
+
+    def png(self) -> bytes:
+        """The picture as PNG, at twice the size of the SVG.
+
+        Raises: PictureError without matplotlib.
+        """
+        return _printed(self, format="png", dpi=_PNG_DPI, metadata={"Software": None})
 
 
 def require_matplotlib() -> None:
@@ -395,19 +415,19 @@ def require_matplotlib() -> None:
         raise PictureError(_HOW_TO_GET_PICTURES) from None
 
 
-def _printed(size: tuple[float, float], paint: Callable[[Sheet], None], **how: Any) -> bytes:
+def _printed(painting: Painting, **how: Any) -> bytes:
     require_matplotlib()
-    with _own_settings(), _no_complaints():
-        sheet = Sheet(*size)
-        paint(sheet)
+    with own_settings(), no_complaints():
+        sheet = Sheet(*painting.size())
+        painting.paint(sheet)
         out = io.BytesIO()
         sheet.figure.savefig(out, **how)
     return out.getvalue()
 
 
 @contextmanager
-def _own_settings() -> Iterator[None]:
-    """matplotlib as it was shipped, whatever a matplotlibrc or a style says; put back afterwards."""
+def own_settings() -> Iterator[None]:
+    """Make matplotlib what was shipped, whatever matplotlibrc or a style says; then undo that."""
     import matplotlib
 
     # Where a picture would be shown, and to whom, is not ours to reset: these choose no ink.
@@ -427,6 +447,7 @@ def _own_settings() -> Iterator[None]:
                 "svg.hashsalt": "lucid-mini",
                 "svg.fonttype": "path",  # in <img> no font can be fetched: letters are drawn
                 "hatch.linewidth": 0.9,
+                "text.hinting": "none",  # a letter is as wide as it was measured
                 "text.parse_math": False,
             }
         )
@@ -434,7 +455,7 @@ def _own_settings() -> Iterator[None]:
 
 
 @contextmanager
-def _no_complaints() -> Iterator[None]:
+def no_complaints() -> Iterator[None]:
     """A letter that the font lacks becomes a box; that is said once, in the picture."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
@@ -450,5 +471,5 @@ def _font(size: float, bold: bool) -> Any:
     return FontProperties(fname=f"{matplotlib.get_data_path()}/fonts/ttf/{file}", size=size)
 
 
-def _escape_lines(text: str) -> str:
-    return "\n".join(escape(clean(line)) for line in text.split("\n"))
+def _escape(text: str) -> str:
+    return "\n".join(escape(clean(line), quote=False) for line in text.split("\n"))

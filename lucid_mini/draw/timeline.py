@@ -1,15 +1,16 @@
 """The timeline of a trace: one row per buffer, from birth to free, and the memory curve under it.
 
-Who keeps these bytes, until when, and was it needed? A row answers from left to right: in use, saved
-for backward, drag; then, in words, who freed it or who holds it.
+Who keeps these bytes, until when, and was it needed? A row answers from left to right: in use,
+saved for backward, drag; then, in words, who freed it or who holds it.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from lucid_mini.draw import style
-from lucid_mini.draw.figure import Figure
 from lucid_mini.draw.memory import (
     MARGIN,
     WIDTH,
@@ -19,8 +20,10 @@ from lucid_mini.draw.memory import (
     clock_lines,
     curve_caption,
     label_band,
+    look,
     paint_columns,
     paint_curves,
+    paint_nothing,
     paint_title,
     read_curves,
     summary_lines,
@@ -28,6 +31,7 @@ from lucid_mini.draw.memory import (
 
 _MOST_ROWS = 40
 _LEAKS = ("cycle", "outside")
+_UNKNOWN = "unknown"
 
 
 class Bar(NamedTuple):
@@ -52,7 +56,7 @@ class Row(NamedTuple):
     #: Where the circle stands: at the free, in the last column for a cycle, None if never freed.
     freed: float | None
     drag: int
-    #: How it ended: `freed`, `cycle`, `outside` or `expected`.
+    #: How it ended: `freed`, `cycle`, `outside`, `expected`, or `unknown` where nobody looked.
     ending: str
     #: How it ended in words, and who is to blame for it.
     note: str
@@ -92,8 +96,8 @@ class Layout:
 def timeline(trace: Any, *, top: int | None = None) -> "TimelineFigure":
     """The lifetimes of the buffers of a `lm.lifetime.trace`.
 
-    Of more than 40 buffers, or than `top`, those have a row that leaked, then those that are largest
-    or drag most. A row of its own for what existed before: only if it is saved or held.
+    Of more than 40 buffers, or than `top`, those have a row that leaked, then those that are
+    largest or drag most. What existed before the trace has one only if it is saved or held.
 
     Keeps: names and numbers; neither the trace nor a buffer.
     Raises: ValueError for a `top` below 1.
@@ -101,7 +105,7 @@ def timeline(trace: Any, *, top: int | None = None) -> "TimelineFigure":
     return TimelineFigure(trace, top=top)
 
 
-class TimelineFigure(Figure):
+class TimelineFigure(style.Painting):
     """Rows of bars over the event clock, the memory curve, and the same facts as a table."""
 
     def __init__(self, trace: Any, *, top: int | None = None) -> None:
@@ -122,32 +126,24 @@ class TimelineFigure(Figure):
         lines = [style.shorten(self.title, 100)]
         if not layout.curves.retained.values:
             return "\n".join([*lines, "no events were recorded"])
-        lines += ["", *_row_table(layout), *_omissions(layout)]
+        lines += ["", *_row_table(layout)]
+        for line in _omissions(layout):
+            lines += style.wrap(line, indent="  ")
         lines += ["", *clock_lines(layout.clock), "", *summary_lines(layout.curves)]
         return "\n".join(lines)
 
-    def svg(self) -> str:
-        """The picture as SVG.
+    def size(self) -> tuple[float, float]:
+        """As wide as a notebook, as high as the rows."""
+        return WIDTH, self._plan.height
 
-        Raises: PictureError without matplotlib.
-        """
-        plan = _Plan(self._layout)
-        return style.svg((WIDTH, plan.height), self._painter(plan), self.title, self.text())
+    def paint(self, sheet: style.Sheet) -> None:
+        """Title, legend, columns, rows, curves."""
+        paint_title(sheet, self.title)
+        self._plan.paint(sheet)
 
-    def png(self) -> bytes:
-        """The picture as PNG.
-
-        Raises: PictureError without matplotlib.
-        """
-        plan = _Plan(self._layout)
-        return style.png((WIDTH, plan.height), self._painter(plan), self.title)
-
-    def _painter(self, plan: "_Plan") -> Callable[[style.Sheet], None]:
-        def paint(sheet: style.Sheet) -> None:
-            paint_title(sheet, self.title)
-            plan.paint(sheet)
-
-        return paint
+    @cached_property
+    def _plan(self) -> "_Plan":
+        return _Plan(self._layout)
 
 
 # ---------------------------------------------------------------- facts
@@ -156,14 +152,15 @@ class TimelineFigure(Figure):
 def _lay_out(trace: Any, most: int) -> Layout:
     curves = read_curves(trace)
     excluded, rows = [], []
-    for buffer in trace.buffers:
+    for buffer in look(trace):
         held = buffer.freed is None and buffer.verdict in _LEAKS
         if buffer.existed and not buffer.saved_by and not held:
             excluded.append((style.clean(buffer.name), buffer.nbytes))
         else:
             rows.append(_row(buffer, curves.clock))
-    # Bytes, and drag as bytes averaged over the clock: one scale for "large" and "drags".
-    weights = [(row.leaked, row.nbytes + row.drag / max(1, curves.clock.end)) for row in rows]
+    # Bytes, and drag as bytes averaged over the ops: one scale for "large" and "drags".
+    ops = max(1, len(curves.clock.columns))
+    weights = [(row.leaked, row.nbytes + row.drag / ops) for row in rows]
     ranked = sorted(range(len(rows)), key=lambda at: weights[at], reverse=True)
     shown, folded = sorted(ranked[:most]), [rows[at] for at in ranked[most:]]
     return Layout(
@@ -177,7 +174,7 @@ def _lay_out(trace: Any, most: int) -> Layout:
 
 
 def _row(buffer: Any, clock: Clock) -> Row:
-    ending = "freed" if buffer.freed is not None else buffer.verdict
+    ending = "freed" if buffer.freed is not None else buffer.verdict or _UNKNOWN
     freed = {"freed": buffer.freed, "cycle": clock.collected}.get(ending)
     return Row(
         style.clean(buffer.name),
@@ -199,13 +196,19 @@ def _bars(buffer: Any, clock: Clock, ending: str, end: float) -> tuple[Bar, ...]
     born = buffer.allocated
     if buffer.last_use is None and buffer.saved is None:
         return (Bar(born, end, "void"),)
-    idle = buffer.drag // max(1, buffer.nbytes)  # so that area and number are the same drag
-    dead = max(born, (clock.end if buffer.freed is None else buffer.freed) - idle)
-    tail = "drag"
-    if ending == "expected":
-        dead, tail = born if buffer.last_use is None else buffer.last_use, "kept"
-    waits = dead if buffer.saved is None else max(buffer.saved, buffer.last_forward_use)
-    waits = min(waits, dead)
+    alive_until = clock.end if buffer.freed is None else buffer.freed
+    kept = ending not in ("freed", *_LEAKS)
+    dead = max(born, alive_until)
+    if buffer.drag or kept:
+        last = born if buffer.last_use is None else buffer.last_use
+        # Drag begins when the op of the last use is over: before, nobody could let go.
+        over = last + 1 if kept else clock.over(last)
+        dead = over if over < dead else min(last + 1, dead)
+    tail = "kept" if kept else "drag"
+    waits = dead
+    if buffer.saved is not None:
+        forward = buffer.last_forward_use
+        waits = min(dead, max(buffer.saved, 0 if forward is None else forward + 1))
     stretches = (Bar(born, waits, "use"), Bar(waits, dead, "saved"), Bar(dead, end, tail))
     # A buffer that lived between two events has no length, and a row all the same.
     return tuple(bar for bar in stretches if bar.start < bar.end) or (Bar(born, end, "use"),)
@@ -218,11 +221,18 @@ def _words(buffer: Any, ending: str) -> tuple[str, str]:
         return (f"HELD by {blame}" if blame else "HELD, by whom was not found"), blame
     if ending == "cycle":
         return "CYCLE, freed by gc.collect()" + (f": {blame}" if blame else ""), blame
+    if ending == _UNKNOWN and not buffer.existed:
+        return "alive at the end", blame
     if ending != "freed":
         return (f"kept: {blame}" if blame else "kept by the caller"), blame
-    by = style.clean(buffer.freed_by)
-    how = f" at the {by}" if by.startswith("end of") else f" by {by}" if by else ""
-    return f"freed: step {buffer.freed}{how}", ""
+    return f"freed: step {buffer.freed}{_by(style.clean(buffer.freed_by))}", ""
+
+
+def _by(phase: str) -> str:
+    """` by engine after mul#1`, but ` after mul#1` and ` at the end of mul#1`."""
+    if phase.startswith("end of"):
+        return f" at the {phase}"
+    return f" {phase}" if phase.startswith(("after", "during")) else f" by {phase}" if phase else ""
 
 
 def _caption(layout: Layout) -> str:
@@ -253,9 +263,10 @@ def _omissions(layout: Layout) -> list[str]:
 
 
 def _row_table(layout: Layout) -> list[str]:
-    rows = [("buffer", "bytes", "born", "saved", "last use", "drag", "how it ended")]
+    rows = [("buffer", "bytes", "born", "saved", "last use", "freed", "drag", "how it ended")]
     for row in layout.rows:
-        drag = row.drag // max(1, row.nbytes)
+        # What the caller keeps may be used after the trace: no picture calls that drag.
+        drag = row.drag // max(1, row.nbytes) if row.ending in ("freed", *_LEAKS) else 0
         rows.append(
             (
                 style.shorten(row.name, 22),
@@ -263,11 +274,12 @@ def _row_table(layout: Layout) -> list[str]:
                 "before" if row.existed else str(row.born),
                 "" if row.saved is None else str(row.saved),
                 "never" if row.last_use is None else str(row.last_use),
-                style.count_of(drag, "step") if drag else "",
-                row.note,
+                "gc" if row.ending == "cycle" else "" if row.freed is None else f"{row.freed:.0f}",
+                style.count_of(drag, "op") if drag else "",
+                re.sub(r"^freed: step \d+ ?", "", row.note),
             )
         )
-    return style.table(rows, "<>>>>><") if layout.rows else ["no buffers were recorded"]
+    return style.table(rows, "<>>>>>><") if layout.rows else ["no buffers were recorded"]
 
 
 # ---------------------------------------------------------------- picture
@@ -288,9 +300,12 @@ class _Plan:
         self.omissions = _omissions(layout)
         self.empty = not layout.curves.retained.values
         if self.empty:
-            self.height = 80.0
+            self.height = 64.0
             return
-        widths = [style.text_width(f"{name} {size}") for name, size in zip(self.names, self.sizes, strict=True)]
+        widths = [
+            style.text_width(f"{name} {size}")
+            for name, size in zip(self.names, self.sizes, strict=True)
+        ]
         left = MARGIN + max([62.0, *widths]) + 6
         right = WIDTH - MARGIN - self._note_width()
         self.legend_rows, self.legend = _legend(layout)
@@ -304,7 +319,7 @@ class _Plan:
         below = self.bottom + 12 * len(self.omissions)
         self.place = Place(left, right, below + 34, below + 154)
         self.x = self.place.scale(layout.clock)
-        self.height = self.place.bottom + 48
+        self.height = self.place.bottom + 46
 
     def _note_width(self) -> float:
         """The width of the words at the right: as wide as they are, within reason."""
@@ -317,7 +332,7 @@ class _Plan:
     def paint(self, sheet: style.Sheet) -> None:
         """The whole picture but its title."""
         if self.empty:
-            sheet.text(MARGIN, 50, "No events were recorded.", ink=style.FAINT_INK)
+            paint_nothing(sheet)
             return
         for item in self.legend:
             item(sheet)
@@ -330,7 +345,6 @@ class _Plan:
             room = self.place.right - self.place.left
             sheet.text(self.place.left, y, style.fit(line, room, 7.5), 7.5, ink=style.FAINT_INK)
         paint_curves(sheet, self.layout.curves, self.place, self.x)
-        self._paint_foot(sheet)
 
     def _paint_row(self, sheet: style.Sheet, at: int) -> None:
         row, y, x = self.layout.rows[at], self.middles[at], self.x
@@ -342,16 +356,16 @@ class _Plan:
             left, right = x(bar.start), x(bar.end)
             sheet.bar(left, max(right, left + 1.5), y - _BAR / 2, y + _BAR / 2, bar.kind)
         if row.last_use is not None:
-            sheet.sign(x(row.last_use), y - _BAR / 2, "last use")
+            # An event lasts one step, and what it frees is freed at its end.
+            used = row.last_use + 1 if row.freed is None else min(row.last_use + 1, row.freed)
+            sheet.sign(x(used), y - _BAR / 2, "last use")
         if row.freed is not None:
             sheet.sign(max(x(row.freed), x(row.born) + 1.5), y, "freed")
         else:
             sheet.sign(self.place.right, y, "never", row.bars[-1].kind)
         self._paint_note(sheet, row, self.notes[at], y)
 
-    def _paint_note(
-        self, sheet: style.Sheet, row: Row, note: tuple[str, str], y: float
-    ) -> None:
+    def _paint_note(self, sheet: style.Sheet, row: Row, note: tuple[str, str], y: float) -> None:
         left = self.place.right + 14
         room = WIDTH - MARGIN - left
         ink = style.RED_INK if row.leaked else style.FAINT_INK
@@ -360,12 +374,6 @@ class _Plan:
         head = style.fit(head, room, 7.5, bold=row.leaked)
         sheet.text(left, y, head, 7.5, ink=ink, bold=row.leaked)
         sheet.text(left, y + 9, style.fit(detail, room, 7), 7, ink=ink)
-
-    def _paint_foot(self, sheet: style.Sheet) -> None:
-        about = self.layout.curves.about_existing()
-        if about:
-            y = self.place.bottom + 36
-            sheet.text(self.place.left, y, about, 7.5, ink=style.FAINT_INK)
 
 
 def _note_lines(row: Row) -> tuple[str, str]:
