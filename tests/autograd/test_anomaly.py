@@ -1,4 +1,4 @@
-"""detect_anomaly: the first NaN or Inf, with node, argument and line (row R102), and R67's arrays."""
+"""detect_anomaly: the first NaN or Inf, with node, argument and line (R102), and R67 for arrays."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_the_first_inf_raises_with_node_argument_and_call_site():  # R102
     with pytest.raises(AnomalyError) as caught, detect_anomaly():
         x.sqrt().sum().backward()
     text = str(caught.value)
-    assert text.startswith("sqrt#1 gave a gradient for 'x' with 1 Inf among 2 elements; its ")
+    assert text.startswith("sqrt#1 gave a gradient for 'x' with 1 Inf among 2 elements; ")
     assert "was called at test_anomaly.py:" in text
     assert g(x) is None
 
