@@ -206,7 +206,7 @@ def _stand_in(tensor: Tensor, recorded: bool) -> Tensor:
     if not tensor.requires_grad:
         return tensor
     if recorded:
-        return tensor.clone()  # type: ignore[attr-defined, no-any-return]
+        return tensor.clone()  # type: ignore[no-any-return]
     return tensor.detach().requires_grad_()
 
 

@@ -99,7 +99,7 @@ def vjp(
     Example:
         >>> import lucid_mini as lm
         >>> lm.vjp(lambda x: x * x, lm.tensor([2.0, 3.0]), lm.tensor([1.0, 10.0]))
-        (tensor([4., 9.]), tensor([4., 60.]))
+        (tensor([4., 9.]), tensor([ 4., 60.]))
     """
     with enable_grad():
         xs, outputs, results = _run("vjp", func, inputs, create_graph)
@@ -158,7 +158,7 @@ def hvp(
     Example:
         >>> import lucid_mini as lm
         >>> lm.hvp(lambda x: (x * x * x).sum(), lm.tensor([2.0, 3.0]), lm.tensor([1.0, 0.0]))
-        (tensor(35.), tensor([12., 0.]))
+        (tensor(35.), tensor([12.,  0.]))
     """
     with enable_grad():
         xs, outputs, results = _run("hvp", func, inputs, create_graph)
@@ -184,7 +184,7 @@ def _jacobian_of(
     if not rows:
         return [zeros((*output.shape, *x.shape), dtype=x.dtype) for x in xs]
     return [
-        stack(columns).reshape((*output.shape, *x.shape))  # type: ignore[attr-defined]
+        stack(columns).reshape((*output.shape, *x.shape))
         for columns, x in zip(zip(*rows, strict=True), xs, strict=True)
     ]
 
@@ -242,7 +242,7 @@ def _run(
                 "Bind the others into the function, or use .to(float)."
             )
         if create and x.requires_grad:
-            xs.append(x.clone())  # type: ignore[attr-defined]
+            xs.append(x.clone())
         else:
             xs.append(x.detach().requires_grad_())
     results = func(*xs)

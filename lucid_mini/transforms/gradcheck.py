@@ -344,7 +344,7 @@ class _Check:
                 guard.note(f"the argument given as {self.called(index)}", leaf)
             roots = [o for o in outputs if o.requires_grad]
             if roots:
-                grad(roots, leaves, [zeros_like(o) + 1.0 for o in roots], allow_unused=True)  # type: ignore[operator]
+                grad(roots, leaves, [zeros_like(o) + 1.0 for o in roots], allow_unused=True)
 
 
 # -- around a call --------------------------------------------------------------------------------
@@ -435,7 +435,7 @@ def _given_seeds(fn: Any, args: tuple[Any, ...], grad_outputs: Any) -> list[Tens
     Raises: ValueError for another number of them.
     """
     with no_grad():
-        outputs = _floating(fn, fn(*[a.clone() if type(a) is Tensor else a for a in args]))  # type: ignore[attr-defined]
+        outputs = _floating(fn, fn(*[a.clone() if type(a) is Tensor else a for a in args]))
     if grad_outputs is None:
         return [wrap(diagnose.random(o.shape, o.dtype)).requires_grad_() for o in outputs]
     given = _tuple(grad_outputs)

@@ -1,5 +1,6 @@
 """`jacobian`, `hessian`, `vjp`, `jvp`, `hvp`: exact, and the caller's tensors as they were."""
 
+import doctest
 import gc
 import subprocess
 import sys
@@ -347,7 +348,7 @@ def test_inference_mode_is_refused_with_the_way_out():  # R100
         jacobian(pair, C(2, 3))
 
 
-# -- names ----------------------------------------------------------------------------------------
+# -- names and examples ---------------------------------------------------------------------------
 
 
 def test_each_is_also_a_name_of_the_package():  # R100
@@ -355,6 +356,14 @@ def test_each_is_also_a_name_of_the_package():  # R100
         assert getattr(lm, name) is getattr(lm.transforms, name)
         assert name in lm.__all__
         assert name in dir(lm)
+
+
+@pytest.mark.parametrize("name", lm.transforms.__all__)
+def test_the_example_of_each_docstring_runs(name):
+    examples = doctest.DocTestFinder().find(getattr(lm, name), name, globs={})
+    assert sum(len(example.examples) for example in examples) >= 2
+    for example in examples:
+        assert doctest.DocTestRunner().run(example).failed == 0
 
 
 def test_they_are_not_loaded_before_they_are_asked_for():
