@@ -479,7 +479,7 @@ class Function:
         for item in outputs:
             if type(item) is Tensor:
                 result = cls._fresh(item, args, ctx)
-                if mode.inference:
+                if mode.inference and result._memory is None:  # neither a view nor written in place
                     result._memory = INFERENCE
                 made.append(result)
             else:
@@ -643,8 +643,10 @@ class Function:
                     f"{cls.__name__}: an input that is marked dirty must be returned by forward, "
                     "or the write has no history. Return it, or write into a clone."
                 )
-            last_write = memory_of(tensor).last_write
-            if last_write is None or last_write.number <= writes:
+            memory = memory_of(tensor)
+            if memory.inference:
+                continue
+            if memory.last_write is None or memory.last_write.number <= writes:
                 record_write(tensor, cls._kind)
         for tensor in marks.non_differentiable or ():
             if not is_in(tensor, outputs):

@@ -233,8 +233,9 @@ def record_write(tensor: Any, what: str) -> None:
         before_write(tensor)
     writes += 1
     memory = memory_of(tensor)
-    memory.version += 1
-    memory.last_write = Write(writes, f"{what} at {call_site()}")
+    if not memory.inference:  # shared by all that inference_mode made, and nobody may save those
+        memory.version += 1
+        memory.last_write = Write(writes, f"{what} at {call_site()}")
     if events.recorder is not None:
         events.recorder.wrote(tensor, what)
 

@@ -677,6 +677,28 @@ def test_a_tensor_of_inference_mode_cannot_be_saved_outside_of_it():  # R28
         T(1, 2) * x
 
 
+def test_inference_mode_leaves_a_tensor_from_outside_what_it_is():  # R28
+    x = C(1, 2)
+    with lm.inference_mode():
+        x.add_(1)
+        view = x.view(2, 1)
+    assert (x._version, view._version) == (1, 1)
+    w = T(1, 1)
+    (w * x).sum().backward()
+    assert g(w) == [2.0, 3.0]
+
+    class Writes(Square):
+        @staticmethod
+        def forward(ctx, x):
+            y = x * 1
+            ctx.save_for_backward(x)
+            y.add_(1)  # no write into x, though all that is made here shares one counter
+            return ctx.saved_tensors[0] * y
+
+    with lm.inference_mode():
+        assert Writes.apply(lm.ones(2)).tolist() == [2.0, 2.0]
+
+
 # -- at the right time ----------------------------------------------------------------------------
 
 

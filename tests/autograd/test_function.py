@@ -283,6 +283,28 @@ def test_a_parameter_left_at_its_default_is_honoured():  # R15
     assert (g(weight), g(bias)) == ([[6.0, 6.0]], [6.0])
 
 
+def test_a_parameter_between_those_given_gets_its_default():  # R15
+    given = []
+
+    class Poly(Function):
+        @staticmethod
+        def forward(ctx, x, factor=3.0, offset=0.0, unused=None):
+            given.append((factor, offset, ctx.needs_input_grad))
+            ctx.save_for_backward(factor=factor)
+            return x * factor + offset
+
+        @staticmethod
+        def backward(ctx, grad):
+            return ctx.saved_variables.factor * grad, None, grad
+
+    x, offset = T(1), T(5)
+    y = Poly.apply(x, offset=offset)
+    y.sum().backward()
+    assert given == [(3.0, offset, (True, False, True, False))]
+    assert (y.tolist(), g(x), g(offset)) == ([8.0], [3.0], [1.0])
+    assert len(y.grad_fn.next_functions) == 3
+
+
 @pytest.mark.parametrize(
     ("wrap", "kind", "path"),
     [

@@ -133,6 +133,16 @@ def test_a_number_does_not_raise_the_dtype_of_a_tensor_with_dimensions(scalar): 
     assert x.grad.dtype == np.float32
 
 
+def test_a_python_number_takes_the_dtype_of_the_tensor_it_meets():  # R2b
+    for dtype in (np.float32, np.float64):
+        zero_d = lm.tensor(2.0, dtype=dtype)
+        assert (zero_d * 0.5).dtype == (2 - zero_d).dtype == (zero_d**2).dtype == dtype
+        assert lm.where(zero_d > 1, 1.0, zero_d).dtype == dtype
+    for dtype in (np.uint8, np.int32):
+        assert (lm.tensor([1, 2], dtype=dtype) + 1).dtype == dtype
+        assert (lm.tensor(1, dtype=dtype) + 1).dtype == dtype
+
+
 def test_numpy_scalars_as_bounds_and_exponents_do_not_raise_the_dtype_either():  # R2b
     x = lm.tensor([1.0, 2.0], dtype=np.float32)
     assert x.clamp(np.float64(0.1), np.float64(0.9)).dtype == np.float32
