@@ -31,11 +31,11 @@ from .ops.create import (
     zeros,
     zeros_like,
 )
-from .ops.table import FUNCTIONS as _functions
+from .ops.table import FUNCTIONS
 
 __version__ = "0.1.0"
 
-__all__ = [
+__all__ = [  # noqa: PLE0604 - the names in the table are strings
     "Tensor",
     "arange",
     "as_tensor",
@@ -68,11 +68,11 @@ __all__ = [
     "vjp",
     "zeros",
     "zeros_like",
-    *_functions,
+    *FUNCTIONS,
 ]
 
 # lm.exp, lm.cat and the like: the table of `ops` names them once.
-globals().update(_functions)
+globals().update(FUNCTIONS)
 
 #: Imported when first asked for: they may need packages that the rest does not.
 _LATE = ("bridge", "draw", "lifetime", "testing", "transforms")

@@ -1,4 +1,7 @@
-"""One class per mistake. The docstring of a class says when it is raised; the message names the way out."""
+"""One class per mistake.
+
+The docstring of a class says when it is raised; the message names the way out.
+"""
 
 
 class AutogradError(RuntimeError):
@@ -66,7 +69,7 @@ class CheckpointError(AutogradError):
 
 
 class LeakWarning(UserWarning):
-    """Something keeps bytes alive longer than the computation needs them. The root of its kinds below."""
+    """Something keeps bytes alive longer than needed. The root of the kinds below."""
 
 
 class CtxAttributeWarning(LeakWarning):
@@ -86,4 +89,4 @@ class SavedTwiceWarning(UserWarning):
 
 
 class SecondDerivativeWarning(UserWarning):
-    """A second derivative goes through a saved intermediate, whose own history is not recorded."""
+    """A second derivative goes through a saved intermediate, which has no history."""

@@ -40,7 +40,7 @@ KINDS = (
 
 
 class Recorder(Protocol):
-    """What the stack tells whoever listens. Every array is told by reference and must be held weakly."""
+    """What the stack tells whoever listens. Arrays are handed over: hold them weakly."""
 
     def created(self, tensor: Any, name: str = "tensor") -> None:
         """A constructor made `tensor`; a `constant` is a number that an op made a tensor of."""

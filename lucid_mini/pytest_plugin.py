@@ -10,7 +10,8 @@ import pytest
 def no_leaks() -> Iterator[Any]:
     """Fail the test if it leaves memory behind that is held by a cycle or by something hidden.
 
-    Gives the running trace. What the test function holds in its own variables when it ends is gone by then.
+    Gives the running trace. What the test function holds in its own variables when it ends is gone
+    by then.
     """
     from lucid_mini.testing import assert_no_leaks
 

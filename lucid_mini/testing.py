@@ -28,8 +28,8 @@ __all__ = ["assert_freed", "assert_gradients", "assert_no_drag", "assert_no_leak
 def assert_freed(*tensors: Any) -> None:
     """Assert that nothing keeps `tensors` alive: tensors, or weak references to them.
 
-    A weak reference must be dead. A tensor must have no holder but the argument and the name it was passed
-    by: it would die with that name.
+    A weak reference must be dead. A tensor must have no holder but the argument and the name it was
+    passed by: it would die with that name.
     Raises: AssertionError with the verdict (a cycle, or an outside holder) and the holder chain.
     """
     caller = sys._getframe(1)
@@ -41,14 +41,18 @@ def assert_freed(*tensors: Any) -> None:
             told += _still_alive(index, item, caller)
             continue
         if type(item) is not Tensor:
-            raise TypeError(f"assert_freed takes tensors and weak references, not {type(item).__name__}")
+            raise TypeError(
+                f"assert_freed takes tensors and weak references, not {type(item).__name__}"
+            )
         chain = search(owner(item._data), caller, passed)
         # The tuple, `item`, and the argument of getrefcount; and the caller's own name.
         known = 3 + (index < len(passed) and passed[index] != "")
         if chain is not None and chain.hops:
             told.append(f"argument {index} is held from outside:\n{chain}")
         elif sys.getrefcount(item) > known:
-            told.append(f"argument {index} is held by a cycle, through {_holders_of(item, tensors)}")
+            told.append(
+                f"argument {index} is held by a cycle, through {_holders_of(item, tensors)}"
+            )
     if told:
         raise AssertionError("\n".join(told))
 
@@ -96,7 +100,8 @@ def _told(buffer: Buffer) -> str:
     if buffer.verdict == "cycle":
         return f"{buffer.name}, {buffer.nbytes} bytes: held by a cycle, only a collection frees it"
     chains = "\n".join(str(chain) for chain in buffer.holders)
-    return f"{buffer.name}, {buffer.nbytes} bytes: held by {buffer.holder or 'nothing that a name leads to'}\n{chains}"
+    holder = buffer.holder or "nothing that a name leads to"
+    return f"{buffer.name}, {buffer.nbytes} bytes: held by {holder}\n{chains}"
 
 
 def assert_no_drag(function: Callable[..., Any], *args: Any) -> None:
@@ -114,11 +119,16 @@ def assert_no_drag(function: Callable[..., Any], *args: Any) -> None:
                 r.backward(wrap(np.ones(r.shape, r.dtype)), retain_graph=len(results) > 1)
         del result, results
         r = None
-    dragging = [b for b in t.buffers if b.drag and b.freed is not None and b.name not in last and b.where]
+    dragging = [
+        b for b in t.buffers if b.drag and b.freed is not None and b.name not in last and b.where
+    ]
     if dragging:
         raise AssertionError(
             "held beyond their last use:\n"
-            + "\n".join(f"{b.name}, {b.nbytes} bytes, drag {b.drag} bytes x ops, freed {b.freed_by}" for b in dragging)
+            + "\n".join(
+                f"{b.name}, {b.nbytes} bytes, drag {b.drag} bytes x ops, freed {b.freed_by}"
+                for b in dragging
+            )
         )
 
 
@@ -127,7 +137,7 @@ def _name(t: Trace, tensor: Tensor) -> str:
 
 
 def assert_gradients(function: Callable[..., Any], *args: Any, **options: Any) -> None:
-    """Assert that the gradients of `function` agree with finite differences: `lm.gradcheck`, as an assertion.
+    """Assert that the gradients of `function` agree with finite differences (`lm.gradcheck`).
 
     Raises: AssertionError with what gradcheck found.
     """

@@ -1,7 +1,7 @@
-"""The tour: a small network learns handwritten digits, and one training step is seen from the inside.
+"""The tour: a network learns handwritten digits, and one training step is seen from inside.
 
-What it prints is the same on every run, times aside. Read it as an example: it uses the public names
-only, and the layer that leaks leaks for real.
+What it prints is the same on every run, times aside. Read it as an example: it uses the public
+names only, and the layer that leaks leaks for real.
 """
 
 import sys
@@ -30,7 +30,7 @@ MOMENTUM = 0.9
 class Network:
     """64 pixels, one hidden layer, 10 classes."""
 
-    def __init__(self, activation: Callable[[lm.Tensor], lm.Tensor]) -> None:
+    def __init__(self, activation: Callable[[Any], Any]) -> None:
         lm.manual_seed(0)
         self.activation = activation
         self.W0 = (lm.randn(64, HIDDEN) * (2 / 64) ** 0.5).requires_grad_()
@@ -38,7 +38,7 @@ class Network:
         self.W1 = (lm.randn(HIDDEN, 10) * (2 / HIDDEN) ** 0.5).requires_grad_()
         self.b1 = lm.zeros(10, requires_grad=True)
 
-    def __call__(self, x: lm.Tensor) -> lm.Tensor:
+    def __call__(self, x: lm.Tensor) -> Any:
         """Class scores, shape (n, 10), for pixels of shape (n, 64)."""
         h = self.activation(x @ self.W0 + self.b0)
         return h @ self.W1 + self.b1
@@ -51,20 +51,22 @@ class Network:
 class CapturingRelu:
     """The same activation, written the way that leaks.
 
-    Its backward reads `z` from the enclosing call, and the layer keeps the function it made. Nothing that
-    backward releases, no deleted variable and no collection frees `z` while the layer lives.
+    Its backward reads `z` from the enclosing call, and the layer keeps the function it made.
+    Nothing that backward releases, no deleted variable and no collection frees `z` while the layer
+    lives.
     """
 
-    def __call__(self, z: lm.Tensor) -> lm.Tensor:
-        def forward(ctx: Any, x: lm.Tensor) -> lm.Tensor:
+    def __call__(self, z: Any) -> Any:
+        """relu(z), through a Function that is made for this call and kept."""
+
+        def forward(ctx: Any, x: Any) -> Any:
             return lm.relu(x)
 
-        def backward(ctx: Any, grad: lm.Tensor) -> lm.Tensor:
+        def backward(ctx: Any, grad: Any) -> Any:
             return grad * (z > 0)
 
         self.function = lm.autograd.autograd_function(forward, backward, "CapturingRelu")
-        result: lm.Tensor = self.function(z)
-        return result
+        return self.function(z)
 
 
 def run(folder: Path) -> None:
@@ -74,7 +76,10 @@ def run(folder: Path) -> None:
     train, test = split(len(pixels))
 
     _title("1  A network learns")
-    print(f"{len(train)} handwritten digits to learn from, {len(test)} to be tested on, 8 x 8 pixels each.")
+    print(
+        f"{len(train)} handwritten digits to learn from, {len(test)} to be tested on, 8 x 8 pixels "
+        "each."
+    )
     network = Network(lm.relu)
     parameters = network.parameters()
     momentum = {name: np.zeros(p.shape) for name, p in parameters.items()}
@@ -126,7 +131,10 @@ def run(folder: Path) -> None:
     print(timeline)
     _save(timeline, folder, "leak")
     print()
-    print(f"Never freed: {len(held)} buffer{'s' if len(held) != 1 else ''}, {nbytes(sum(b.nbytes for b in held))}.")
+    print(
+        f"Never freed: {len(held)} buffer{'s' if len(held) != 1 else ''}, "
+        f"{nbytes(sum(b.nbytes for b in held))}."
+    )
     for buffer in held:
         chain = lm.draw.holders(buffer)
         print(chain)
@@ -137,22 +145,25 @@ def run(folder: Path) -> None:
 
     _title("Where to go next")
     print(f"The pictures are in {folder}: graph, stepper, timeline, leak, holders.")
-    print("This tour is 150 lines to read: lucid_mini/tour.py. How one call runs: README.md, Reading one call.")
+    print(
+        "This tour is 150 lines to read: lucid_mini/tour.py. How one call runs: README.md, Reading "
+        "one call."
+    )
     print(f"(The tour took {time.perf_counter() - started:.0f} s.)")
 
 
-def _step(network: Network, pixels: Any, labels: Any) -> lm.Tensor:
+def _step(network: Network, pixels: Any, labels: Any) -> Any:
     """The loss of one batch. `x` is made here, so that the trace sees it born."""
     x = lm.tensor(pixels)
     target = lm.tensor(labels)
     return lm.cross_entropy(network(x), target)
 
 
-def _update(parameters: dict[str, lm.Tensor], momentum: dict[str, Any]) -> None:
+def _update(parameters: dict[str, Any], momentum: dict[str, Any]) -> None:
     with lm.no_grad():
         for name, p in parameters.items():
             momentum[name] = MOMENTUM * momentum[name] + p.grad.numpy()
-            p -= RATE * momentum[name]
+            p.sub_(RATE * momentum[name])
             p.grad = None
 
 
@@ -167,7 +178,8 @@ def _count_right(network: Network, pixels: Any, labels: Any) -> int:
     return int((scores.argmax(1).numpy() == labels).sum())
 
 
-# -- on the terminal --------------------------------------------------------------------------------
+# -- on the terminal
+# --------------------------------------------------------------------------------
 
 
 def _title(text: str) -> None:
@@ -184,11 +196,16 @@ def _progress(steps: Iterable[int], what: str) -> Iterator[int]:
         yield step
         filled = done * 30 // len(total)
         end = "\n" if done == len(total) else ""
-        print(f"\r{what} [{'#' * filled}{'.' * (30 - filled)}] {done}/{len(total)}", end=end, file=sys.stderr, flush=True)
+        print(
+            f"\r{what} [{'#' * filled}{'.' * (30 - filled)}] {done}/{len(total)}",
+            end=end,
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _save(figure: Figure, folder: Path, name: str) -> None:
-    """Write the picture and its text; where it cannot be drawn, the text and one line on what is missing."""
+    """Write the picture and its text, or the text and one line on what is missing."""
     try:
         figure.save(folder / f"{name}.txt")
         print(f"→ {figure.save(folder / f'{name}.svg')}")

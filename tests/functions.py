@@ -1,4 +1,4 @@
-"""The notation of the behaviour rows: short names for tensors, and the Functions of its examples."""
+"""The notation of the behaviour rows: short names for tensors, and the example Functions."""
 
 import lucid_mini as lm
 from lucid_mini.autograd import Function

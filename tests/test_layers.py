@@ -74,7 +74,10 @@ def imports_of(path: Path, *, inside_functions: bool) -> list[tuple[str, ast.stm
     package = [NAME, *path.relative_to(PACKAGE).parts[:-1]]
     found: list[tuple[str, ast.stmt]] = []
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Import | ast.ImportFrom) or (id(node) in late) != inside_functions:
+        if (
+            not isinstance(node, ast.Import | ast.ImportFrom)
+            or (id(node) in late) != inside_functions
+        ):
             continue
         if isinstance(node, ast.Import):
             found += [(alias.name, node) for alias in node.names]
@@ -120,7 +123,9 @@ def test_imports_point_up_the_list_only(path: Path) -> None:
 def test_no_two_modules_import_each_other() -> None:
     graph: dict[str, set[str]] = {}
     for path in modules():
-        here = ".".join([NAME, *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
+        here = ".".join([NAME, *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(
+            ".__init__"
+        )
         targets = set()
         for name, _ in imports_of(path, inside_functions=False):
             if name.split(".")[0] == NAME:
@@ -148,7 +153,9 @@ def test_an_import_inside_a_function_is_of_an_optional_package(path: Path) -> No
     if path.stem in ("cli", "__init__", "pytest_plugin") and path.parent == PACKAGE:
         return  # the command line, lm.draw and the fixture load what they need when it is asked for
     for name, node in imports_of(path, inside_functions=True):
-        assert name.split(".")[0] in OPTIONAL, f"{path.name}:{node.lineno} imports {name} inside a function"
+        assert name.split(".")[0] in OPTIONAL, (
+            f"{path.name}:{node.lineno} imports {name} inside a function"
+        )
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
@@ -157,7 +164,9 @@ def test_optional_packages_are_not_imported_at_the_top(path: Path) -> None:
         first = name.split(".")[0]
         if path.name == "pytest_plugin.py" and first == "pytest":
             continue
-        assert first not in OPTIONAL - {"book"}, f"{path.name}:{node.lineno} imports {name} at the top"
+        assert first not in OPTIONAL - {"book"}, (
+            f"{path.name}:{node.lineno} imports {name} at the top"
+        )
         assert first != "book", "the package never imports the book"
 
 
@@ -165,14 +174,22 @@ def test_importing_lucid_mini_needs_numpy_alone() -> None:
     code = (
         "import sys, numpy; before = set(sys.modules); import lucid_mini\n"
         "new = {n.split('.')[0] for n in set(sys.modules) - before}\n"
-        "foreign = {n for n in new if n not in sys.stdlib_module_names and n not in ('numpy', 'lucid_mini')}\n"
+        "known = {*sys.stdlib_module_names, 'numpy', 'lucid_mini'}\n"
+        "foreign = {n for n in new if n not in known}\n"
         "print(sorted(n for n in foreign if not n.startswith('_')))"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "[]"
 
 
 def test_drawing_and_lifetimes_are_not_loaded_before_they_are_asked_for() -> None:
-    code = "import sys, lucid_mini; print([p for p in ('draw', 'lifetime') if f'lucid_mini.{p}' in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = (
+        "import sys, lucid_mini\n"
+        "print([p for p in ('draw', 'lifetime') if f'lucid_mini.{p}' in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "[]"

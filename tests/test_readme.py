@@ -1,4 +1,4 @@
-"""The README says what is true: its example runs, its links lead somewhere, its picture is the tour's."""
+"""The README says what is true: its example runs, its links lead somewhere."""
 
 import doctest
 import re

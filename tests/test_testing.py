@@ -1,4 +1,4 @@
-"""The assertions about lifetimes: they pass on clean code, and their message is the holder chain."""
+"""The assertions about lifetimes: clean code passes; the message is the holder chain."""
 
 import gc
 import weakref
@@ -91,7 +91,10 @@ def test_a_plain_variable_is_no_leak() -> None:
 
 
 def test_a_capture_is_a_leak_and_the_message_names_bytes_and_chain() -> None:
-    with pytest.raises(AssertionError, match="24 bytes are left behind") as raised, assert_no_leaks():
+    with (
+        pytest.raises(AssertionError, match="24 bytes are left behind") as raised,
+        assert_no_leaks(),
+    ):
         keeper = hold(lm.ones(3))
     assert "closure cell 't'" in str(raised.value)
     assert "test_testing.py" in str(raised.value)
@@ -100,14 +103,21 @@ def test_a_capture_is_a_leak_and_the_message_names_bytes_and_chain() -> None:
 
 @pytest.mark.filterwarnings("ignore::lucid_mini.errors.LeakWarning")
 def test_a_cycle_is_a_leak() -> None:
-    with pytest.raises(AssertionError, match="held by a cycle, only a collection frees it"), assert_no_leaks():
+    with (
+        pytest.raises(AssertionError, match="held by a cycle, only a collection frees it"),
+        assert_no_leaks(),
+    ):
         KeepsOutput.apply(lm.ones(3, requires_grad=True))
 
 
 def test_an_exception_of_the_block_passes_through() -> None:
-    with pytest.raises(ZeroDivisionError), assert_no_leaks():
-        hold(lm.ones(3))
-        raise ZeroDivisionError
+    def program() -> None:
+        with assert_no_leaks():
+            hold(lm.ones(3))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        program()
 
 
 def test_built_in_ops_do_not_drag() -> None:
@@ -128,7 +138,9 @@ def test_a_function_that_keeps_a_value_in_its_bag_drags() -> None:
             return grad * 2.0
 
     x = lm.ones(4, requires_grad=True)
-    with pytest.raises(AssertionError, match=r"held beyond their last use:\nmul#\d+, 32 bytes, drag"):
+    with pytest.raises(
+        AssertionError, match=r"held beyond their last use:\nmul#\d+, 32 bytes, drag"
+    ):
         assert_no_drag(lambda a: Bag.apply(a * 1.0).exp().sin(), x)
 
 
@@ -148,7 +160,7 @@ def test_right_gradients_pass_and_wrong_ones_fail_with_what_gradcheck_says() -> 
         assert_gradients(Wrong.apply, x)
 
 
-def test_the_fixture_is_registered(pytester_is_off: None = None) -> None:
+def test_the_fixture_is_there() -> None:
     from lucid_mini.pytest_plugin import no_leaks
 
     assert no_leaks is not None

@@ -1,4 +1,4 @@
-"""Which line of the user's program asked for something: `file:line`, and `In[3]:2` in a notebook."""
+"""Which line of the user's program asked for something: `file:line`, in a notebook `In[3]:2`."""
 
 import sys
 from types import CodeType, FrameType
@@ -24,7 +24,7 @@ def call_site(depth: int = 1) -> str:
 
 
 def outer_level() -> int:
-    """The `stacklevel` with which a warning of the calling function points at the user's program."""
+    """The `stacklevel` with which a warning of the calling function points at user code."""
     level = 1
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_machinery(frame.f_globals):
@@ -33,7 +33,10 @@ def outer_level() -> int:
 
 
 def file_of(code: CodeType) -> str:
-    """The file of `code` by its last name; a notebook's cell, whose file has a process id in it, as `In[3]`."""
+    """The last part of the file name of `code`; a notebook's cell as `In[3]`.
+
+    The file name of a cell has a process id in it, which would differ from run to run.
+    """
     path = code.co_filename
     ipython = sys.modules.get("IPython")
     if ipython is not None and (shell := ipython.get_ipython()) is not None:

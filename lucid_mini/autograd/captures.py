@@ -1,10 +1,10 @@
 """What a Function captures: tensors in closure cells and defaults of its forward and backward.
 
-A capture is the leak that nothing shows: the ctx does not know of it, backward does not release it, and
-it lives as long as the function. Cells and defaults are collected once per class. A Function that has
-none, as nearly all, is never looked at again; one that has some is looked at after each apply, and once
-more when its node runs: an output that is bound to the captured name only afterwards is an empty cell
-at apply.
+A capture is the leak that nothing shows: the ctx does not know of it, backward does not release it,
+and it lives as long as the function. Cells and defaults are collected once per class. A Function
+that has none, as nearly all, is never looked at again; one that has some is looked at after each
+apply, and once more when its node runs: an output that is bound to the captured name only
+afterwards is an empty cell at apply.
 
 Warned of: a captured tensor with history, an output, one made during this apply. Silent: constants,
 parameters. Captured batch data without history is seen by `lifetime.scan` and `survivors` only.
@@ -72,7 +72,7 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 
 def contents(captures: tuple[Capture, ...]) -> list[int]:
-    """Which object each capture holds now, by identity: to see afterwards what forward put there."""
+    """Which object each capture holds now: to see afterwards what forward put there."""
     return [id(capture.read()) for capture in captures]
 
 
@@ -96,8 +96,10 @@ def warn_of_captures(
             continue
         function._warned.add((capture.method, capture.how))
         warnings.warn(
-            f"{function.__name__}.{capture.method} captures {what} of {held._data.nbytes} bytes in a "
-            f"{capture.how} ({capture.where}): it lives as long as the function does, and backward does "
+            f"{function.__name__}.{capture.method} captures {what} of {held._data.nbytes} bytes in "
+            "a "
+            f"{capture.how} ({capture.where}): it lives as long as the function does, and backward "
+            "does "
             f"not release it. Save it with ctx.save_for_backward, or pass it as an argument.",
             ClosureCaptureWarning,
             stacklevel=outer_level(),

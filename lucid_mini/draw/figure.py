@@ -1,4 +1,7 @@
-"""Figure: what every function of `lm.draw` returns. A picture in Jupyter, a text table everywhere else."""
+"""Figure: what every function of `lm.draw` returns.
+
+A picture in Jupyter, a text table everywhere else.
+"""
 
 import base64
 from html import escape
@@ -9,11 +12,11 @@ from typing import Any
 class Figure:
     """A picture and its text twin: the same facts twice.
 
-    `repr` is the text twin: deterministic, what a terminal shows, a test compares, a screen reader reads.
-    Subclasses define `text()`, `svg()` and, where they can, `png()` and `dot()`.
+    `repr` is the text twin: deterministic, what a terminal shows, a test compares, a screen reader
+    reads. Subclasses define `text()`, `svg()` and, where they can, `png()` and `dot()`.
 
-    Jupyter is given the SVG inside `<img>`: JupyterLab hides a bare SVG output of a notebook that is not
-    trusted, and every fresh clone is untrusted.
+    Jupyter is given the SVG inside `<img>`: JupyterLab hides a bare SVG output of a notebook that
+    is not trusted, and every fresh clone is untrusted.
     """
 
     title: str = ""
@@ -87,8 +90,8 @@ class Figure:
 
     def _page(self) -> str:
         return (
-            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(self.title)}</title>'
-            f"</head><body>{self.html()}<pre>{escape(self.text())}</pre></body></html>\n"
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            f"<title>{escape(self.title)}</title></head><body>{self.html()}<pre>{escape(self.text())}</pre></body></html>\n"
         )
 
     def __repr__(self) -> str:

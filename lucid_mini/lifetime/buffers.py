@@ -42,7 +42,8 @@ class Buffer:
     drag: int = 0
     #: Whether a leaf's `.grad` holds it.
     is_grad: bool = False
-    #: "" while unknown, then `refcount`, `cycle`, `outside`, or `expected` for what a plain name holds.
+    #: "" while unknown, then `refcount`, `cycle`, `outside`, or `expected` for what a plain name
+    #: holds.
     verdict: str = ""
     #: Who holds it, in one line.
     holder: str = ""

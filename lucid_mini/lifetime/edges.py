@@ -1,7 +1,8 @@
 """What an object holds: typed, named edges from a holder to what it keeps alive.
 
 `holders` follows them from the names a user wrote; `scan` from a function or a graph. Looking keeps
-nothing alive: before Python 3.13 the snapshot of a frame's locals that `f_locals` makes is cleared again.
+nothing alive: before Python 3.13 the snapshot of a frame's locals that `f_locals` makes is cleared
+again.
 """
 
 import dis
@@ -91,7 +92,7 @@ def _hooks(hooks: Any, by: str) -> Iterator[Link]:
     for registered in hooks.tensor_hooks.values():
         for hook in list(registered.values()):
             yield Link("hook", hook, by)
-    for name in ("pre", "post"):
+    for name in ("pre", "post", "accumulated"):
         for hook in list(getattr(hooks, name).values()):
             yield Link(f"{name} hook", hook, by)
     for key, value in list(hooks.metadata.items()):
@@ -155,7 +156,9 @@ def _global_names(code: types.CodeType) -> tuple[str, ...]:
     """Names that `code` reads as globals; an attribute of the same name is not one."""
     return tuple(
         dict.fromkeys(
-            str(i.argval) for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+            str(i.argval)
+            for i in dis.get_instructions(code)
+            if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")
         )
     )
 
@@ -230,7 +233,9 @@ def _exception(error: BaseException) -> Iterator[Link]:
 
 
 def _class(cls: type) -> Iterator[Link]:
-    if is_library(getattr(sys.modules.get(cls.__module__), "__file__", None)) and not issubclass(cls, Function):
+    if is_library(getattr(sys.modules.get(cls.__module__), "__file__", None)) and not issubclass(
+        cls, Function
+    ):
         return
     by = pretty(cls.__qualname__)
     for name, held in list(vars(cls).items()):
@@ -259,7 +264,10 @@ def _instance(holder: Any) -> Iterator[Link]:
             yield Link(f"attribute .{name}", held, by)
     for cls in type(holder).__mro__:
         for name, member in list(vars(cls).items()):
-            if isinstance(member, types.MemberDescriptorType) and name not in ("__dict__", "__weakref__"):
+            if isinstance(member, types.MemberDescriptorType) and name not in (
+                "__dict__",
+                "__weakref__",
+            ):
                 found = True
                 try:
                     yield Link(f"slot .{name}", member.__get__(holder), by)
@@ -332,7 +340,11 @@ def pretty(qualname: str) -> str:
 
 
 def _key(key: Any) -> str:
-    return repr(key) if isinstance(key, str | int | float | bool | None | tuple) and len(repr(key)) < 40 else type(key).__name__
+    return (
+        repr(key)
+        if isinstance(key, str | int | float | bool | None | tuple) and len(repr(key)) < 40
+        else type(key).__name__
+    )
 
 
 def _line_of(function: Any, text: str) -> str:

@@ -1,7 +1,7 @@
 """Who keeps a tensor alive: the shortest chain of holders from a name the user wrote to the array.
 
-A search forward, from names along `edges.links`, never backward from the array by `gc.get_referrers`
-alone: that goes blind on tuples of arrays, which the collector stops tracking.
+A search forward, from names along `edges.links`, never backward from the array by
+`gc.get_referrers` alone: that goes blind on tuples of arrays, which the collector stops tracking.
 """
 
 import ast
@@ -113,10 +113,10 @@ last_trace: Callable[[], Any] = lambda: None  # noqa: E731
 
 
 def why_alive(x: Any) -> Chain:
-    """Who keeps `x` alive: the shortest holder chain from a name, and how many other names lead there.
+    """Who keeps `x` alive: the shortest chain from a name, and how many other names lead there.
 
-    `x`: a tensor or an array, a weak reference to one, or the name that a buffer has in the last trace.
-    The argument and the name it was passed by do not count.
+    `x`: a tensor or an array, a weak reference to one, or the name that a buffer has in the last
+    trace. The argument and the name it was passed by do not count.
     Keeps: nothing; what it looked at is free again when it returns.
     Raises: TypeError for anything else, ValueError for a name that the last trace does not know.
     """
@@ -133,7 +133,8 @@ def why_alive(x: Any) -> Chain:
         x = x._data
     if not isinstance(x, np.ndarray):
         raise TypeError(
-            f"why_alive takes a tensor, a weak reference to one, or a buffer's name, not {type(x).__name__}"
+            "why_alive takes a tensor, a weak reference to one, or a buffer's name, not "
+            f"{type(x).__name__}"
         )
     target = owner(x)
     return search(target, caller, passed) or Chain((), target.nbytes)
@@ -153,7 +154,7 @@ def why_alive_array(array: Any) -> Chain | None:
 
 
 def name_of(data: Any) -> str | None:
-    """The name under which the innermost frames know the tensor on `data`: `W`, `layer.W`, `params[0]`.
+    """The name by which the innermost frames know the tensor on `data`: `W`, `layer.W`, `W[0]`.
 
     Looks one step into lists, dicts and objects, not further.
     """
@@ -182,7 +183,11 @@ def _name_in(variables: list[tuple[str, Any]], data: Any) -> str | None:
             for key, item in items:
                 if type(item) is Tensor and item._data is data:
                     inside = f"{name}[{key!r}]" if isinstance(key, int | str) else None
-        elif inside is None and type(getattr(value, "__dict__", None)) is dict and not isinstance(value, type | types.ModuleType):
+        elif (
+            inside is None
+            and type(getattr(value, "__dict__", None)) is dict
+            and not isinstance(value, type | types.ModuleType)
+        ):
             for key, item in list(vars(value).items()):
                 if type(item) is Tensor and item._data is data:
                     inside = key if name == "self" else f"{name}.{key}"
@@ -190,7 +195,7 @@ def _name_in(variables: list[tuple[str, Any]], data: Any) -> str | None:
 
 
 def passed_names(frame: types.FrameType, function: str) -> list[str]:
-    """The variables in `function(a, b)`, as the caller's source line has them; "" for other arguments."""
+    """The variables in `function(a, b)`, as the source line has them; "" for other arguments."""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
     try:
         tree = ast.parse(line)
@@ -198,7 +203,11 @@ def passed_names(frame: types.FrameType, function: str) -> list[str]:
         return []
     for call in ast.walk(tree):
         if isinstance(call, ast.Call):
-            called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            called = (
+                call.func.attr
+                if isinstance(call.func, ast.Attribute)
+                else getattr(call.func, "id", "")
+            )
             if called == function:
                 return [arg.id if isinstance(arg, ast.Name) else "" for arg in call.args]
     return []
@@ -207,9 +216,10 @@ def passed_names(frame: types.FrameType, function: str) -> list[str]:
 def _roots(
     frame: types.FrameType | None, passed: Sequence[str]
 ) -> tuple[list[tuple[Any, Hop]], list[tuple[Any, Hop]]]:
-    """What the names lead to: locals of the caller's frames, innermost first, then globals of user modules.
+    """What the names lead to: locals of the frames, innermost first, then globals of user modules.
 
-    First those that the user wrote, then those of libraries that are running (a test runner, a notebook).
+    First those that the user wrote, then those of libraries that are running (a test runner, a
+    notebook).
     """
     own: list[tuple[Any, Hop]] = []
     foreign: list[tuple[Any, Hop]] = []
@@ -224,7 +234,10 @@ def _roots(
                 for name, value in locals_of(frame):
                     if not (first and name in passed):
                         roots.append(
-                            (value, Hop(shown(value), f"local '{name}' of {code.co_name}", "", where))
+                            (
+                                value,
+                                Hop(shown(value), f"local '{name}' of {code.co_name}", "", where),
+                            )
                         )
             elif id(frame.f_globals) not in seen_globals:
                 seen_globals.add(id(frame.f_globals))
@@ -267,10 +280,8 @@ def _last_errors() -> list[tuple[Any, Hop]]:
     return found
 
 
-def search(
-    target: Any, frame: types.FrameType | None, passed: Sequence[str] = ()
-) -> Chain | None:
-    """The chain to the owning array `target`: from the user's names, or else from those of libraries.
+def search(target: Any, frame: types.FrameType | None, passed: Sequence[str] = ()) -> Chain | None:
+    """The chain to the owning array `target`: from the user's names, or else from libraries'.
 
     `passed` are names of the innermost user frame that do not count.
     """
@@ -332,7 +343,9 @@ class _Search:
         while key is not None:
             key, hop = self.first[key]
             hops.append(hop)
-        return Chain(tuple(reversed(hops)), self.target.nbytes, self._count_names() - 1, self.stopped)
+        return Chain(
+            tuple(reversed(hops)), self.target.nbytes, self._count_names() - 1, self.stopped
+        )
 
     def _count_names(self) -> int:
         """How many names lead to the array, by whatever way."""

@@ -1,7 +1,7 @@
 """is_needed: does a gradient depend on a value that was saved for it? The poison test.
 
-The rule of one node is run again with other values in one slot. A gradient that stays the same to the
-bit did not need them. Nothing is freed by the answer: it says what could be saved instead.
+The rule of one node is run again with other values in one slot. A gradient that stays the same to
+the bit did not need them. Nothing is freed by the answer: it says what could be saved instead.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,8 @@ from ..autograd.tensor import Tensor, wrap
 from .slots import slot_names
 
 _BLIND = (
-    "Two blind spots: a branch that these values did not take, and a gradient that is zero here whatever the value."
+    "Two blind spots: a branch that these values did not take, and a gradient that is zero here "
+    "whatever the value."
 )
 
 
@@ -27,8 +28,8 @@ _BLIND = (
 class Need:
     """What the poison test found for one slot. True if any gradient depends on the value.
 
-    `by_argument` says it for each argument that needs a gradient. `nbytes` are those of the saved value,
-    `instead` says what would do in its place.
+    `by_argument` says it for each argument that needs a gradient. `nbytes` are those of the saved
+    value, `instead` says what would do in its place.
     """
 
     node: str
@@ -49,31 +50,42 @@ class Need:
         if spared:
             said.append(f"not needed for this input: {', '.join(spared)}")
         advice = f" {self.instead}" if self.instead else ""
-        return f"{self.node}, {self.slot} ({self.nbytes} bytes): {'; '.join(said)}.{advice} {_BLIND}"
+        return (
+            f"{self.node}, {self.slot} ({self.nbytes} bytes): {'; '.join(said)}.{advice} {_BLIND}"
+        )
 
 
 def is_needed(node: Node, slot: int | str) -> Need:
     """Whether the gradient of `node` depends on the value saved in `slot` (its number or its name).
 
-    Runs the backward rule a few times; the node, what it saved and every gradient stay as they were.
+    Runs the backward rule a few times; the node, what it saved and every gradient stay as they
+    were.
     Raises: TypeError for what is no node, ValueError where nothing is saved in that slot.
     """
     if not isinstance(node, Node):
         raise TypeError(f"is_needed takes a node (y.grad_fn), not {type(node).__name__}")
     slots = node._ctx._saved
     if type(slots) is not tuple or not slots:
-        raise ValueError(f"{node.label} has nothing saved" + (", it was released" if node.released else ""))
+        raise ValueError(
+            f"{node.label} has nothing saved" + (", it was released" if node.released else "")
+        )
     names = slot_names(node)
     index = names.index(slot) if isinstance(slot, str) and slot in names else slot
     if not isinstance(index, int) or not 0 <= index < len(slots) or slots[index] is None:
-        raise ValueError(f"{node.label} has nothing saved in slot {slot!r}; it saved {', '.join(names)}")
+        raise ValueError(
+            f"{node.label} has nothing saved in slot {slot!r}; it saved {', '.join(names)}"
+        )
     data: Array = slots[index]._data
     seed = _seeds(node)
     honest = _gradients(node, seed)
 
     def depends(poison: Array) -> list[bool]:
         found = _with_value(node, index, poison, lambda: _gradients(node, seed))
-        return [True] * len(honest) if found is None else [not _same(a, b) for a, b in zip(honest, found, strict=True)]
+        return (
+            [True] * len(honest)
+            if found is None
+            else [not _same(a, b) for a, b in zip(honest, found, strict=True)]
+        )
 
     verdicts = [a or b for a, b in zip(*map(depends, _poisons(data)), strict=True)]
     arguments = node.function.argument_names(len(node._next_nodes))
@@ -82,7 +94,13 @@ def is_needed(node: Node, slot: int | str) -> Need:
         for name, verdict, upstream in zip(arguments, verdicts, node._next_nodes, strict=True)
         if upstream
     }
-    return Need(node.label, names[index], by_argument, data.nbytes, _instead(data, any(by_argument.values()), depends))
+    return Need(
+        node.label,
+        names[index],
+        by_argument,
+        data.nbytes,
+        _instead(data, any(by_argument.values()), depends),
+    )
 
 
 def _instead(data: Array, needed: bool, depends: Callable[[Array], list[bool]]) -> str:
@@ -90,12 +108,15 @@ def _instead(data: Array, needed: bool, depends: Callable[[Array], list[bool]]) 
     if not needed:
         return "Save nothing of it, or its shape."
     if data.dtype.kind == "f" and data.size and not any(depends(data * 3.0)):
-        return f"Only where it is positive, zero or negative matters: a mask of {data.size} bytes would do."
+        return (
+            "Only where it is positive, zero or negative matters: "
+            f"a mask of {data.size} bytes would do."
+        )
     return ""
 
 
 def _poisons(data: Array) -> tuple[Array, Array]:
-    """Two arrays of other values: of the same kind, and within its range where they may be indices."""
+    """Two arrays of other values: of the same kind, in the same range if they may be indices."""
     if data.dtype.kind == "b":
         return ~data, np.zeros_like(data)
     if data.dtype.kind in "iu":
@@ -110,7 +131,9 @@ def _seeds(node: Node) -> Any:
     if node._outputs is None:
         return draw.uniform(0.5, 1.5, node.shape).astype(node.dtype)
     return [
-        None if meta is None or meta.dtype.kind != "f" else draw.uniform(0.5, 1.5, meta.shape).astype(meta.dtype)
+        None
+        if meta is None or meta.dtype.kind != "f"
+        else draw.uniform(0.5, 1.5, meta.shape).astype(meta.dtype)
         for meta in node._outputs
     ]
 
@@ -118,7 +141,11 @@ def _seeds(node: Node) -> Any:
 def _gradients(node: Node, seed: Any) -> list[Array | None]:
     found, events.recorder = events.recorder, None  # a trace that runs is not told of the trial
     try:
-        given = [None if s is None else s.copy() for s in seed] if isinstance(seed, list) else seed.copy()
+        given = (
+            [None if s is None else s.copy() for s in seed]
+            if isinstance(seed, list)
+            else seed.copy()
+        )
         grads = as_tuple(call_rule(node, given, False), node)
     finally:
         events.recorder = found

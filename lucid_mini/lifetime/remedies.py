@@ -9,7 +9,10 @@ _REMEDIES = (
     ("hook", "capture weakref.ref(tensor) in the hook, and remove the hook when done"),
     ("pre hook", "capture weakref.ref(tensor) in the hook, and remove the hook when done"),
     ("post hook", "capture weakref.ref(tensor) in the hook, and remove the hook when done"),
-    ("the notebook's", "display a number instead, or run `%reset -f out`; `_` goes with the next output"),
+    (
+        "the notebook's",
+        "display a number instead, or run `%reset -f out`; `_` goes with the next output",
+    ),
     ("sys.last_", "set sys.last_value, sys.last_traceback (and sys.last_exc) to None"),
     ("traceback", "let the exception go: keep str(error), not error"),
     ("local '", "let the function end, or del the variable in it"),

@@ -9,7 +9,10 @@ from ..autograd.tensor import Tensor
 
 @dataclass(frozen=True)
 class SavedValue:
-    """One saved slot. `nbytes` are those of the owning buffer; `counted` is False for a buffer met before."""
+    """One saved slot.
+
+    `nbytes` are those of the owning buffer; `counted` is False for a buffer met before.
+    """
 
     node: str
     slot: str
@@ -32,20 +35,34 @@ class SavedValues(list[SavedValue]):
     def __repr__(self) -> str:
         head = ("node", "slot", "role", "shape", "bytes", "buffer", "version")
         rows = [
-            (r.node, r.slot, r.role, str(r.shape), f"{r.nbytes}" if r.counted else "(again)", r.buffer, str(r.version))
+            (
+                r.node,
+                r.slot,
+                r.role,
+                str(r.shape),
+                f"{r.nbytes}" if r.counted else "(again)",
+                r.buffer,
+                str(r.version),
+            )
             for r in self
         ]
         widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]]
-        lines.append(f"{len(self)} saved values in {len({r.buffer for r in self})} buffers, {self.nbytes} bytes")
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+            for row in [head, *rows]
+        ]
+        lines.append(
+            f"{len(self)} saved values in {len({r.buffer for r in self})} buffers, {self.nbytes} "
+            "bytes"
+        )
         return "\n".join(lines)
 
 
 def saved(tensor: Tensor) -> SavedValues:
     """What the graph of `tensor` has saved: node, slot, role, shape, bytes, buffer, version.
 
-    The bytes of a view are those of the array that owns its memory; slots on one buffer bear one badge and
-    it is counted once. Keeps: nothing.
+    The bytes of a view are those of the array that owns its memory; slots on one buffer bear one
+    badge and it is counted once. Keeps: nothing.
     Raises: TypeError for what is neither tensor nor node.
     """
     graph: Any = dump(tensor, "dict")

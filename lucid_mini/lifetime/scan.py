@@ -34,7 +34,8 @@ class Finding:
     def __str__(self) -> str:
         history = ", with history" if self.has_history else ""
         where = f" ({self.where})" if self.where else ""
-        return f"{self.holder}: {self.how} keeps {self.shape}, {self.nbytes} bytes{history}{where}. {self.fix}"
+        held = f"{self.shape}, {self.nbytes} bytes{history}{where}"
+        return f"{self.holder}: {self.how} keeps {held}. {self.fix}"
 
     __repr__ = __str__
 
@@ -54,9 +55,9 @@ class Findings(list[Finding]):
 def scan(tensor_or_function: Any) -> Findings:
     """What is captured by a function, a Function class, or by the nodes of a tensor's graph.
 
-    Closure cells, defaults, globals that the code reads, partials, bound selfs, attributes of ctx, hooks:
-    each tensor or array they lead to is one finding. What `save_for_backward` saved is none: backward
-    releases it.
+    Closure cells, defaults, globals that the code reads, partials, bound selfs, attributes of ctx,
+    hooks: each tensor or array they lead to is one finding. What `save_for_backward` saved is none:
+    backward releases it.
     Raises: TypeError for what can be none of these.
     """
     if type(tensor_or_function) is Tensor:
@@ -71,7 +72,10 @@ def scan(tensor_or_function: Any) -> Findings:
     elif callable(tensor_or_function):
         roots = _of_callable(tensor_or_function)
     else:
-        raise TypeError(f"scan takes a tensor, a node, a Function or a callable, not {type(tensor_or_function).__name__}")
+        raise TypeError(
+            "scan takes a tensor, a node, a Function or a callable, not "
+            f"{type(tensor_or_function).__name__}"
+        )
     return _follow(roots)
 
 
@@ -79,7 +83,10 @@ def _of_class(function: type[Function]) -> list[Link]:
     found: list[Link] = []
     for method in (function.forward, function.backward, function.setup_context):
         if isinstance(method, types.FunctionType) and method.__module__ != Function.__module__:
-            found += [link._replace(by=f"{function.__name__}.{method.__name__}") for link in _of_callable(method)]
+            found += [
+                link._replace(by=f"{function.__name__}.{method.__name__}")
+                for link in _of_callable(method)
+            ]
     return found
 
 
@@ -101,7 +108,9 @@ def _of_graph(starts: list[Any]) -> list[Link]:
     for node in reachable(starts):
         functions.setdefault(node.function)
         found += [
-            link._replace(by=node.label) for link in links(node._ctx) if link.how.startswith("ctx attribute")
+            link._replace(by=node.label)
+            for link in links(node._ctx)
+            if link.how.startswith("ctx attribute")
         ]
         found += [link for link in links(node) if "hook" in link.how]
     for function in functions:

@@ -8,8 +8,8 @@ from ..autograd.tensor import Tensor
 def slot_names(node: Any, args: tuple[Any, ...] = ()) -> list[str]:
     """A name for each saved slot: its keyword, the argument it is, `output`, or `saved 2`.
 
-    `args`: what forward was called with, if that is known; otherwise the edges tell the arguments that
-    need a gradient.
+    `args`: what forward was called with, if that is known; otherwise the edges tell the arguments
+    that need a gradient.
     """
     slots = node._ctx._saved
     if type(slots) is not tuple:
@@ -26,7 +26,11 @@ def slot_names(node: Any, args: tuple[Any, ...] = ()) -> list[str]:
             names.append("output" if slot.output_nr >= 0 else "view of output")
         else:
             argument = _argument(node, slot, args)
-            names.append(f"saved {index}" if argument is None else node.function.argument_names(count)[argument])
+            names.append(
+                f"saved {index}"
+                if argument is None
+                else node.function.argument_names(count)[argument]
+            )
     return names
 
 

@@ -19,14 +19,13 @@ import numpy as np
 
 from .. import events
 from ..autograd.callsite import file_of, is_machinery
-from ..autograd.function import Function
 from ..autograd.node import AccumulateGrad, first_number, label_of
 from ..autograd.saved import owner
 from ..autograd.tensor import Tensor
 from ..errors import VersionMismatchError
 from ..events import Event
-from .buffers import Buffer
 from . import holders
+from .buffers import Buffer
 from .holders import Chain, name_of, why_alive_array
 from .slots import slot_names
 
@@ -76,7 +75,9 @@ class _Life:
         "where",
     )
 
-    def __init__(self, name: Any, nbytes: int, born: int, where: tuple[CodeType, int] | None) -> None:
+    def __init__(
+        self, name: Any, nbytes: int, born: int, where: tuple[CodeType, int] | None
+    ) -> None:
         self.name = name
         self.nbytes = nbytes
         self.born = born
@@ -126,7 +127,9 @@ class Trace:
 
     def __enter__(self) -> "Trace":
         if self._running:
-            raise RuntimeError("this trace is running already; make another with lm.lifetime.trace()")
+            raise RuntimeError(
+                "this trace is running already; make another with lm.lifetime.trace()"
+            )
         holders.last_trace = weakref.ref(self)
         self._first = first_number()  # labels stay what they are now
         self._outer = events.recorder
@@ -166,19 +169,23 @@ class Trace:
         self._op += 1
         self._op_starts.append(len(self._raw))
         what = (function._kind, None if node is None else node.sequence_nr)
-        # What was there before is met before what the op made: a view of an argument is no new buffer.
+        # What was there before is met before what the op made: a view of an argument is no new
+        # buffer.
         inputs = []
         for a in args:
             if type(a) is Tensor:
                 inputs.append(self._serial_of(a._data, where))
                 if a._grad is not None:
-                    self._serial_of(a._grad._data, where)  # it dies when the next one takes its place
+                    self._serial_of(
+                        a._grad._data, where
+                    )  # it dies when the next one takes its place
         for number, output in enumerate(outputs):
             if type(output) is Tensor:
                 serial = self._alloc(output._data, what, what, where)
                 if number:
                     self._lives[serial].output = number
-        # An argument is needed until the op has its result, so its use stands behind the allocation.
+        # An argument is needed until the op has its result, so its use stands behind the
+        # allocation.
         for serial in inputs:
             self._use(serial, what, where)
         if node is not None:
@@ -188,7 +195,10 @@ class Trace:
 
     def _note_saves(self, node: Any, args: tuple[Any, ...], what: Any, where: Any) -> None:
         ctx = node._ctx
-        for value in (*ctx.__dict__.values(), *(at for at in (ctx._named or {}).values() if type(at) is list)):
+        for value in (
+            *ctx.__dict__.values(),
+            *(at for at in (ctx._named or {}).values() if type(at) is list),
+        ):
             self._note_untracked(value, what, where)
         slots = ctx._saved
         if type(slots) is not tuple:
@@ -223,13 +233,17 @@ class Trace:
         """A second save_for_backward replaced the first."""
         if self._outer is not None:
             self._outer.replaced(ctx)
-        self._raw.append(_Raw("replace", (ctx._function._kind, None) if ctx._function else None, -1, _site()))
+        self._raw.append(
+            _Raw("replace", (ctx._function._kind, None) if ctx._function else None, -1, _site())
+        )
 
     def stored(self, ctx: Any, key: str) -> None:
         """A value that may hold a tensor went into the bag of `ctx`."""
         if self._outer is not None:
             self._outer.stored(ctx, key)
-        self._raw.append(_Raw("store", (ctx._function._kind, None) if ctx._function else None, -1, _site()))
+        self._raw.append(
+            _Raw("store", (ctx._function._kind, None) if ctx._function else None, -1, _site())
+        )
 
     def unpacked(self, ctx: Any) -> None:
         """Saved values were read."""
@@ -255,8 +269,10 @@ class Trace:
         if saved_print is not None and saved_print != _fingerprint(slot._data):
             name = self._name_of(self._serial_of(slot._data, None))
             raise VersionMismatchError(
-                f"{self._label(what)} saved tensor {index} ({name}), and its bytes were changed since without "
-                f"any op of lucid_mini: somebody wrote into an array that it shares memory with, as from_numpy "
+                f"{self._label(what)} saved tensor {index} ({name}), and its bytes were changed "
+                "since without "
+                "any op of lucid_mini: somebody wrote into an array that it shares memory with, "
+                "as from_numpy "
                 f"does. Use lm.tensor, which copies."
             )
 
@@ -355,7 +371,7 @@ class Trace:
     # -- the registry -----------------------------------------------------------------------------
 
     def _serial_of(self, data: Any, where: Any, what: Any = None) -> int:
-        """The number of the buffer under `data`. One never seen is taken to have been there before."""
+        """The number of the buffer under `data`; one never seen was there before the trace."""
         array = owner(data)
         serial = self._by_id.get(id(array))
         if serial is not None:
@@ -397,7 +413,7 @@ class Trace:
         return serial
 
     def _died(self, ref: Any) -> None:
-        """The memory of a buffer goes. Here only numbers are written: the block itself still counts."""
+        """The memory of a buffer goes. Only numbers are written: the block itself still counts."""
         self._by_id.pop(ref.key, None)
         self._refs[ref.serial] = None
         if not self._running:
@@ -438,8 +454,11 @@ class Trace:
 
     @property
     def marks(self) -> list[tuple[int, str]]:
-        """`(step, "F matmul#1")` for each op that finished, `(step, "B matmul#1")` for each node that ran."""
-        return [(step, text if what is None else f"{text} {self._label(what)}") for step, text, what in self._marks]
+        """`(step, "F matmul#1")` for each op that finished, `"B …"` for each node that ran."""
+        return [
+            (step, text if what is None else f"{text} {self._label(what)}")
+            for step, text, what in self._marks
+        ]
 
     @property
     def events(self) -> list[Event]:
@@ -527,7 +546,8 @@ class Trace:
     def live_bytes(self) -> int:
         """Bytes that tensors own now beyond what they owned when the trace began.
 
-        What was there before counts 0, and minus its size once it is gone. Foreign memory is left out.
+        What was there before counts 0, and minus its size once it is gone. Foreign memory is left
+        out.
         """
         total = 0
         for life in self._lives:
@@ -540,13 +560,15 @@ class Trace:
         return total
 
     def untracked_bytes(self) -> int:
-        """Bytes of arrays alive now that a ctx keeps outside tensors: in its bag, or saved by name."""
+        """Bytes of arrays alive now that a ctx keeps outside tensors: in its bag, or by name."""
         return sum(
-            life.nbytes for life in self._lives if life.untracked and life.death is None and not life.foreign
+            life.nbytes
+            for life in self._lives
+            if life.untracked and life.death is None and not life.foreign
         )
 
     def arrays(self) -> dict[str, Callable[[], Any]]:
-        """For each buffer name, a weak reference to its memory; of equal names the latest counts."""
+        """For each buffer name a weak reference to its memory; of equal names the latest counts."""
         return {self._name_of(n): ref or _gone for n, ref in enumerate(self._refs)}
 
     def curve(self) -> list[int]:
@@ -554,11 +576,11 @@ class Trace:
         return self._curve(lambda life: life.death)
 
     def needed(self, by: str = "program") -> list[int]:
-        """The least that would do, after each event: every buffer freed when the op that used it last is over.
+        """The least that would do, after each event: a buffer goes with the op that used it last.
 
-        `by="program"`: every use that this run made of it. `by="algorithm"`: what forward read, what a
-        node had saved and its rule read, and gradients; a value that backward reached in another way (a
-        capture) is not needed beyond forward.
+        `by="program"`: every use that this run made of it. `by="algorithm"`: what forward read,
+        what a node had saved and its rule read, and gradients; a value that backward reached in
+        another way (a capture) is not needed beyond forward.
         Raises: ValueError for another `by`.
         """
         if by not in ("program", "algorithm"):
@@ -569,7 +591,9 @@ class Trace:
                 return life.death
             op = life.last_op
             if by == "algorithm" and self.boundary is not None and life.born < self.boundary:
-                op = max(o for o in (life.born_op, life.forward_op, life.unpack_op) if o is not None)
+                op = max(
+                    o for o in (life.born_op, life.forward_op, life.unpack_op) if o is not None
+                )
             over = self._op_starts[op + 1] if op + 1 < len(self._op_starts) else len(self._raw)
             return over if life.death is None else min(over, life.death)
 
@@ -602,11 +626,13 @@ class Trace:
     def survivors(self) -> list[Buffer]:
         """The buffers born in the trace that are alive now, each with its verdict and who holds it.
 
-        `cycle`: the collector can free it (a collection was run to see). `expected`: a plain variable or a
-        `.grad` holds it. `outside`: something else does, and `holder` says what.
+        `cycle`: the collector can free it (a collection was run to see). `expected`: a plain
+        variable or a `.grad` holds it. `outside`: something else does, and `holder` says what.
         """
         self._found.clear()
-        before = [serial for serial, ref in enumerate(self._refs) if ref is not None and ref() is not None]
+        before = [
+            serial for serial, ref in enumerate(self._refs) if ref is not None and ref() is not None
+        ]
         chains: dict[int, Chain | None] = {}
         for serial in before:
             if not self._lives[serial].existed:
@@ -636,7 +662,8 @@ class Trace:
     def __repr__(self) -> str:
         state = "running" if self._running else "ended"
         return (
-            f"<trace, {state}: {self.end} events, {len(self._lives)} buffers, peak {self.peak()} B, "
+            f"<trace, {state}: {self.end} events, {len(self._lives)} buffers, peak {self.peak()} "
+            "B, "
             f"live {self.live_bytes()} B, drag {self.drag()} B x ops>"
         )
 
@@ -644,8 +671,9 @@ class Trace:
 def trace(check_writes: bool = False) -> Trace:
     """Record what happens to memory in the block: `with lm.lifetime.trace() as t: ...`.
 
-    `check_writes`: compare the bytes of every saved tensor when it is read with those that were saved, which
-    catches writes through an array that `from_numpy` shares; costs a checksum a save and a read.
+    `check_writes`: compare the bytes of every saved tensor when it is read with those that were
+    saved, which catches writes through an array that `from_numpy` shares; costs a checksum a save
+    and a read.
     Keeps: names, numbers and weak references; no object of the program. Changes no result.
     """
     return Trace(check_writes=check_writes)

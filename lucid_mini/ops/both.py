@@ -36,7 +36,7 @@ def expand_to(x: Any, shape: tuple[int, ...]) -> Any:
     if x.shape == shape:
         return x
     if type(x) is Tensor:
-        return x.expand(shape)  # type: ignore[attr-defined]
+        return x.expand(shape)
     if x.size == 1:
         # Ten times as fast as np.broadcast_to, and the usual case: a scalar loss.
         view: Any = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
@@ -48,7 +48,7 @@ def expand_to(x: Any, shape: tuple[int, ...]) -> Any:
 def permute(x: Any, axes: tuple[int, ...]) -> Any:
     """`x` with its axes in the order `axes`."""
     if type(x) is Tensor:
-        return x.permute(axes)  # type: ignore[attr-defined]
+        return x.permute(axes)
     return x.transpose(axes)
 
 
@@ -60,7 +60,7 @@ def product(a: Any, b: Any) -> Any:
 def swap_last(x: Any) -> Any:
     """`x` with its last two axes exchanged."""
     if type(x) is Tensor:
-        return x.transpose(-1, -2)  # type: ignore[attr-defined]
+        return x.transpose(-1, -2)
     return x.swapaxes(-1, -2)
 
 

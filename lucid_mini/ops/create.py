@@ -117,7 +117,7 @@ def full_like(
 def as_tensor(data: Any, dtype: DTypeLike | None = None) -> Tensor:
     """`data` as a tensor: itself if it is one, on the memory of an array, else a copy."""
     if type(data) is Tensor:
-        return data if dtype is None else data.to(dtype)  # type: ignore[attr-defined]
+        return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and (dtype is None or data.dtype == np.dtype(dtype)):
         return from_numpy(data)
     return tensor(data, dtype=dtype)

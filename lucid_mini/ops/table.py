@@ -183,7 +183,7 @@ def var(
 ) -> Tensor:
     """The variance over `dim`: squared distances from the mean over n - `correction`."""
     dim, keepdim = one_name(dim, axis, keepdim, keepdims)
-    centred = x - mean(x, dim, True)  # type: ignore[operator]
+    centred = x - mean(x, dim, True)
     total = sum_(centred * centred, dim, keepdim)
     count = x.numel() // max(total.numel(), 1)
     return e.Div.apply(total, count - correction)  # type: ignore[no-any-return]
@@ -329,10 +329,12 @@ def expand(x: Tensor, *shape: Any) -> Tensor:
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """The dimensions from `start_dim` to `end_dim` as one. A view where NumPy can."""
+    """The dimensions from `start_dim` to `end_dim` as one. A view where NumPy can, x if it is one."""
     if not x.ndim:
         return reshape(x, (1,))
     start, end = axis_of(start_dim, x.ndim), axis_of(end_dim, x.ndim)
+    if start == end:
+        return x
     return reshape(x, (*x.shape[:start], -1, *x.shape[end + 1 :]))
 
 

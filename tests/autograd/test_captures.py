@@ -31,7 +31,8 @@ def test_a_captured_tensor_with_history_is_warned_of_with_method_name_bytes_and_
     line = relu_of.__code__.co_firstlineno + 4
     with pytest.warns(
         ClosureCaptureWarning,
-        match=rf"Capturing.backward captures a tensor with history of 16 bytes in a closure cell 'z' \(test_captures.py:{line}\)",
+        match="Capturing.backward captures a tensor with history of 16 bytes in a "
+        rf"closure cell 'z' \(test_captures.py:{line}\)",
     ):
         relu_of(z)(z)
 
@@ -48,7 +49,7 @@ def test_it_is_a_leak_warning_so_that_one_filter_makes_all_of_them_errors() -> N
 def test_the_warning_comes_once_per_class_and_name() -> None:
     z = leaf(1.0) * 1.0
     function = relu_of(z)
-    with pytest.warns(ClosureCaptureWarning) as caught:
+    with pytest.warns(ClosureCaptureWarning) as caught:  # noqa: PT031 - both calls count
         function(z)
         function(z)
     assert len(caught) == 1
@@ -83,7 +84,10 @@ def test_an_output_bound_to_the_name_after_apply_is_seen_when_the_node_runs() ->
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         y = Late.apply(leaf(1.0))
-    with pytest.warns(ClosureCaptureWarning, match="Late.backward captures a tensor with history .* closure cell 'y'"):
+    with pytest.warns(
+        ClosureCaptureWarning,
+        match="Late.backward captures a tensor with history .* closure cell 'y'",
+    ):
         y.sum().backward()
 
 
@@ -147,7 +151,9 @@ def test_captured_batch_data_is_silent_at_apply_and_found_by_scan() -> None:
         warnings.simplefilter("error")
         Batch.apply(lm.ones(100, requires_grad=True)).sum().backward()
     found = lm.lifetime.scan(Batch)
-    assert {(f.holder, f.how, f.nbytes) for f in found} == {("Batch.forward", "closure cell 'batch'", 800)}
+    assert {(f.holder, f.how, f.nbytes) for f in found} == {
+        ("Batch.forward", "closure cell 'batch'", 800)
+    }
 
 
 def test_looking_keeps_nothing_alive() -> None:

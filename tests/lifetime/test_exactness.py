@@ -30,7 +30,7 @@ def numpy_bytes() -> int:
 
 
 class Checked(Trace):
-    """A trace that compares itself with NumPy's allocations at every boundary that the stack tells."""
+    """A trace that compares itself with NumPy's allocations at every boundary."""
 
     def __enter__(self) -> "Checked":
         self.before = numpy_bytes()
@@ -65,13 +65,19 @@ PROGRAMS: dict[str, tuple[Callable[..., lm.Tensor], list[lm.Tensor]]] = {
         [t(5, 4), t(4, 3), t(3)],
     ),
     "views": (lambda x: (x.reshape(2, 6).T[1:3] * x.flatten()[:4].reshape(2, 2)).sum(), [t(3, 4)]),
-    "broadcast": (lambda x, y: (x.expand(4, 3) * y + x.sum(0, keepdim=True)).mean(), [t(1, 3), t(4, 3)]),
+    "broadcast": (
+        lambda x, y: (x.expand(4, 3) * y + x.sum(0, keepdim=True)).mean(),
+        [t(1, 3), t(4, 3)],
+    ),
     "reuse": (lambda x: (x * x + x * x.exp() + x).sum(), [t(40, 50)]),
     "several outputs": (lambda x: (x.split(2)[0] * x.unbind(1)[0].sum()).sum(), [t(6, 2)]),
     "in place": (lambda x, y: (x * 1.0).mul_(y).add_(x).exp_().sum(), [t(3, 2), t(3, 2)]),
     "indexing": (lambda x: (x[[0, 0, 2]] * x[1]).sum() + x[x > 0].sum(), [t(3, 4)]),
     "reductions": (lambda x: x.logsumexp(1).sum() + x.max(0)[0].sum() + x.var(), [t(3, 4)]),
-    "cat": (lambda x, y: (lm.cat([x, y]) * lm.stack([x, y]).reshape(4, 3)).sum(), [t(2, 3), t(2, 3)]),
+    "cat": (
+        lambda x, y: (lm.cat([x, y]) * lm.stack([x, y]).reshape(4, 3)).sum(),
+        [t(2, 3), t(2, 3)],
+    ),
     "empty": (lambda x: (x * 2.0).sum(), [t(0, 3)]),
     "cross entropy": (lambda x: lm.cross_entropy(x, [0, 2, 1]), [t(3, 3)]),
     "large sums": (lambda x: sum(x * float(i) for i in range(4)).sum(), [t(64, 64)]),
@@ -92,7 +98,9 @@ def test_live_bytes_equal_what_numpy_allocated_at_every_boundary(name: str) -> N
         del loss
         trace.compare()
     assert trace.compared >= 6
-    assert trace.live_bytes() == sum(max(leaf.grad.nbytes, 1) for leaf in leaves if leaf.grad is not None)
+    assert trace.live_bytes() == sum(
+        max(leaf.grad.nbytes, 1) for leaf in leaves if leaf.grad is not None
+    )
 
 
 def test_a_second_backward_into_grad_is_exact_as_well() -> None:

@@ -1,4 +1,4 @@
-"""R107, R112: who keeps a tensor alive, by name, kind of edge and line. After a collection, each form."""
+"""R107, R112: who keeps a tensor alive, by name, kind of edge and line."""
 
 import functools
 import gc
@@ -106,7 +106,7 @@ def raised(t: lm.Tensor) -> BaseException:
 
 
 def cached(t: lm.Tensor) -> Any:
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def size(tensor: lm.Tensor) -> int:
         return tensor.numel()
 
@@ -146,7 +146,7 @@ def test_the_holder_is_found_and_named(form: str) -> None:  # R112
         # A view keeps the memory, not the tensor it was taken from.
         return make(t), weakref.ref(t._data if form == "a view" else t)
 
-    keeper, ref = program()
+    keeper, ref = program()  # noqa: RUF059 - the name that the chain starts from
     gc.collect()
     chain = why_alive(ref)
     assert chain.hops, f"nothing found: {chain}"
@@ -229,7 +229,8 @@ def test_the_shortest_chain_is_given_and_the_others_are_counted() -> None:
         far = {"a": {"b": {"c": t}}}
         del t
         chain = why_alive(ref)
-        assert near and far
+        assert near
+        assert far
         return chain
 
     chain = caller()
@@ -245,7 +246,7 @@ def test_a_dead_weak_reference_is_held_by_nothing() -> None:
 
 
 def test_why_alive_takes_tensors_only() -> None:
-    with pytest.raises(TypeError, match="why_alive takes a tensor, .* not int"):
+    with pytest.raises(TypeError, match=r"why_alive takes a tensor, .* not int"):
         why_alive(3)
 
 
@@ -268,7 +269,9 @@ def test_a_structure_100_000_deep_is_searched_without_recursion(deep: str) -> No
         keeper = [keeper] if deep == "list" else {"k": keeper}
     chain = why_alive(ref)
     assert len(chain.hops) >= 100_000
-    while isinstance(keeper, list | dict):  # taken apart from outside: no recursion in the test either
+    while isinstance(
+        keeper, list | dict
+    ):  # taken apart from outside: no recursion in the test either
         keeper = keeper[0] if isinstance(keeper, list) else keeper["k"]
 
 
@@ -331,7 +334,8 @@ def test_survivors_tell_a_cycle_from_an_outside_holder_and_a_plain_name() -> Non
         assert verdicts[32] == ("outside", verdicts[32][1])
         assert verdicts[32][1].startswith("closure.inner, closure cell 't' (test_holders.py:")
         assert verdicts[40][0] == "cycle"
-        assert plain is not None and hidden is not None
+        assert plain is not None
+        assert hidden is not None
     finally:
         gc.enable()
 
@@ -372,7 +376,9 @@ def notebook() -> Any:
     made.shell.clear_instance()
 
 
-def test_the_notebook_keeps_what_it_displayed_and_is_named_with_the_remedy(notebook: Any) -> None:  # R112
+def test_the_notebook_keeps_what_it_displayed_and_is_named_with_the_remedy(
+    notebook: Any,
+) -> None:  # R112
     notebook.run("import lucid_mini as lm, weakref\nt = lm.ones(10)\nr = weakref.ref(t)")
     notebook.run("t")
     notebook.run("del t")

@@ -118,7 +118,7 @@ NODES = {
     "tanh": lambda x: x.tanh(),
     "sigmoid": lambda x: x.sigmoid(),
     "relu": lambda x: x.relu(),
-    "abs": lambda x: abs(x),
+    "abs": abs,
     "maximum": lambda x: lm.maximum(x, x * x),
     "softmax": lambda x: x.softmax(0),
     "log_softmax": lambda x: x.log_softmax(0),
