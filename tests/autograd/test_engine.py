@@ -792,14 +792,16 @@ def test_a_failure_drops_the_pending_gradients_while_the_error_lives(no_gc):  # 
     kept = []
 
     def keep(ctx, grad):
-        kept.append(weakref.ref(grad))
-        return grad, grad * 2
+        of_w = grad * 2
+        kept.append(weakref.ref(of_w.numpy().base))
+        return grad, of_w
 
     def fail(ctx, grad):
+        assert kept[0]() is not None
         raise ZeroDivisionError
 
     x, w = T(3), T(4)
-    z = two(keep).apply(identity(fail).apply(x), w * 1)
+    z = two(keep).apply(identity(fail).apply(x), w + 0)
     error = None
     try:
         z.backward()
