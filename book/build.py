@@ -27,7 +27,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from book.kernels import prepare
+from book.kernels import NO_PICTURE, prepare
 
 BOOK = Path(__file__).resolve().parent
 SOURCES = BOOK / "src"
@@ -93,7 +93,7 @@ def build(source: Path, pictures: str) -> str:
     try:
         client.execute()
     except CellExecutionError as error:
-        raise BuildError(f"{source.name}: a cell failed\n{error}") from None
+        raise BuildError(f"{source.name}: a cell failed\n{_plain(str(error))}") from None
     normalise(notebook, pictures)
     return nbformat.writes(notebook, indent=1) + "\n"
 
@@ -120,9 +120,14 @@ def normalise(notebook: Any, pictures: str) -> None:
 
 def _message(error: Any) -> str:
     """The end of a traceback: class, message and notes, without lines and paths."""
-    text = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback))
+    text = _plain("\n".join(error.traceback))
     at = text.rfind(f"{error.ename}: {error.evalue}".rstrip())
     return text[at:].rstrip() if at >= 0 else f"{error.ename}: {error.evalue}"
+
+
+def _plain(text: str) -> str:
+    """`text` without the colours of a terminal."""
+    return re.sub(r"\x1b\[[\d;]*m", "", text)
 
 
 def drawn_with() -> str:
@@ -182,8 +187,12 @@ def differences(stored: str, built: str) -> Iterator[str]:
 def _without_pictures(notebook: Any) -> None:
     for cell in notebook["cells"]:
         for output in cell.get("outputs", ()):
+            data = output.get("data", {})
             for kind in PICTURES:
-                output.get("data", {}).pop(kind, None)
+                data.pop(kind, None)
+            if "text/plain" in data:
+                text = "".join(data["text/plain"])
+                data["text/plain"] = re.sub(NO_PICTURE, "", text)
 
 
 def _difference(old: Any, new: Any) -> str:

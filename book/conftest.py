@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from book.kernels import prepare
+from book.kernels import NO_PICTURE, prepare
 
 #: Pictures are compared by their text twins, which every figure has: the programs that draw differ
 #: between machines.
@@ -20,6 +20,7 @@ def pytest_collectstart(collector: Any) -> None:
     if type(collector).__name__ != "IPyNbFile":
         return
     collector.skip_compare = (*collector.skip_compare, *NOT_COMPARED)
+    collector.sanitize_patterns[NO_PICTURE] = ""
     if not _settings:
         _settings.append(tempfile.TemporaryDirectory())
         prepare(Path(_settings[0].name))

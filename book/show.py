@@ -4,6 +4,7 @@ import ast
 import difflib
 import io
 import re
+import sys
 import textwrap
 import types
 import warnings
@@ -11,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import matplotlib.pyplot as plt
 
 from lucid_mini.draw import Figure
 
@@ -27,7 +26,8 @@ def start(chapter: str) -> None:
     A name that is missing is answered with the cell that makes it; other errors show the lines of
     the reader, and not those inside the package.
     """
-    plt.style.use(_HERE / "style.mplstyle")
+    if "matplotlib.pyplot" in sys.modules:  # what draws nothing does not wait for it
+        _pyplot()
     try:
         shell = get_ipython()  # type: ignore[name-defined]
     except NameError:
@@ -43,6 +43,14 @@ def start(chapter: str) -> None:
         shell._showtraceback(NameError, NameError(sentence), [f"NameError: {sentence}"])
 
     shell.set_custom_exc((Exception,), say)
+
+
+def _pyplot() -> Any:
+    """Pyplot, with the look of the book."""
+    import matplotlib.pyplot as plt
+
+    plt.style.use(_HERE / "style.mplstyle")
+    return plt
 
 
 def own_lines(trace: Any) -> Any:
@@ -180,7 +188,7 @@ class Plot(Figure):
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
         self._svg = drawn.getvalue()
-        plt.close(figure)
+        _pyplot().close(figure)
 
     def text(self) -> str:
         """Title, twin and caption."""
@@ -199,7 +207,7 @@ def saved_bars(saved: Mapping[str, Any], *, title: str) -> Plot:
 
     A buffer that two nodes keep is drawn once, at the first.
     """
-    figure, axes = plt.subplots(figsize=(7.2, 0.8 + 0.6 * len(saved)))
+    figure, axes = _pyplot().subplots(figsize=(7.2, 0.8 + 0.6 * len(saved)))
     for row, values in enumerate(saved.values()):
         left = 0.0
         for value in values:
@@ -239,7 +247,7 @@ def curves(
     log: bool = False,
 ) -> Plot:
     """One curve per name, over 1, 2, 3 …; `x` and `y` say what stands on the axes."""
-    figure, axes = plt.subplots()
+    figure, axes = _pyplot().subplots()
     styles = _FEW if len(lines) <= len(_FEW) else _MANY
     for (name, values), (style, width) in zip(lines.items(), styles, strict=False):
         axes.plot(range(1, len(values) + 1), values, linestyle=style, linewidth=width, label=name)

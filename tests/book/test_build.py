@@ -156,6 +156,16 @@ def test_a_picture_that_other_programs_drew_does_not_count_and_its_text_does():
     assert compare(notebook(), other)[0].startswith("cell 04-001 has another output 0: text/plain")
 
 
+def test_a_figure_that_could_not_be_drawn_counts_by_its_text():
+    (output,) = with_data()["outputs"]
+    output["data"] = {
+        "text/plain": ["t\n", "(Pictures of graphs need the program dot: install it.)"]
+    }
+    other = notebook(outputs=[output])
+    other["metadata"]["lucid_mini"]["pictures"] = "def"
+    assert compare(notebook(), other) == []
+
+
 def test_a_file_that_is_no_notebook_is_said_to_be_none():
     assert next(build.differences("{", json.dumps(notebook()))).startswith("is no notebook")
 
