@@ -3,6 +3,7 @@
 Each says under "Keeps" what its backward needs, the least that will do.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,28 @@ class Sqrt(Function):
         return grad / (2.0 * y)
 
 
+class Deviation(Function):
+    """The square root of a variance.   Keeps: the output.
+
+    Where that is 0 its gradient is 0 (the square root's is infinite, and 0 times it NaN): elements
+    that are all equal are pulled nowhere.
+    """
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = fresh(np.sqrt(x._data))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        nowhere = y == 0
+        return both.where(nowhere, 0.0, grad / (2.0 * both.where(nowhere, 1.0, y)))
+
+
 class Sin(Function):
     """The sine.   Keeps: x."""
 
@@ -413,15 +436,16 @@ class To(Function):
         return grad, None
 
 
+def _combine(ufunc: np.ufunc, ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+    return fresh(ufunc(*aligned(a._data, b._data)))
+
+
 def _discrete(name: str, ufunc: np.ufunc, doc: str) -> type[Function]:
     """A Function that compares or combines bits: no floating result, so no gradient and no node."""
-
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        return fresh(ufunc(*aligned(a._data, b._data)))
-
+    # A partial, no closure: a Function that captures something is looked at after each call.
     body = {
         "broadcasts": True,
-        "forward": staticmethod(forward),
+        "forward": staticmethod(functools.partial(_combine, ufunc)),
         "__doc__": doc,
         "__module__": __name__,
     }
