@@ -22,7 +22,7 @@ import numpy as np
 from .. import events
 from ..errors import GraphFreedError
 from . import saved
-from .ctx import ARRAYS, IDLE, _set_phase, _set_saved, better_missing
+from .ctx import ARRAYS, IDLE, _set_named, _set_phase, _set_saved, better_missing
 from .cycles import warn_of_cycle
 from .hook_calls import run_leaf_hooks, run_posthooks, run_prehooks, run_tensor_hooks
 from .mode import mode
@@ -130,7 +130,10 @@ def traverse(
                 if recorder is not None:
                     recorder.released(node)
                 node._released = freed
-                _set_saved(node._ctx, nothing if node._ctx._saved is None else freed)
+                ctx = node._ctx
+                _set_saved(ctx, nothing if ctx._saved is None else freed)
+                if ctx._named is not None:
+                    _set_named(ctx, None)
 
             for index, g in enumerate(grads):
                 upstream = nodes[index]

@@ -298,6 +298,28 @@ def test_saved_values_die_with_their_node_during_the_pass(no_gc):  # R60
     assert alive == [False]
 
 
+def test_what_was_saved_by_name_dies_with_its_node_too(no_gc):  # R60, R49
+    class Table:
+        """Something whose death can be watched."""
+
+    class Look(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(table=Table())
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            kept.append(weakref.ref(ctx.saved_variables.table))
+            return grad
+
+    kept = []
+    y = Look.apply(T(3))
+    y.backward()
+    assert y.grad_fn.released
+    assert kept[0]() is None
+
+
 def test_retain_graph_lets_a_second_pass_accumulate():  # R61
     x = T(3)
     y = Square.apply(x)

@@ -169,6 +169,7 @@ def test_hooks_upstream_of_the_request_do_not_fire_and_those_on_it_do():  # R76
     (found,) = grad(z, y)
     assert seen == ["y"]
     assert found.tolist() == [5.0]
+    assert (z.grad_fn.released, y.grad_fn.released) == (True, False)
 
 
 def test_an_unused_input_is_an_error_that_gives_its_index():  # R77
