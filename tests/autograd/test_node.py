@@ -135,6 +135,14 @@ def test_the_graph_does_not_keep_a_leaf_alive_and_its_gradient_is_dropped(no_gc)
     assert g(x) == [1.0]
 
 
+def test_a_leaf_that_a_hook_lets_go_drops_its_gradient_too(no_gc):  # R53
+    x, holder = T(3), [T(4)]
+    x.register_hook(lambda grad: holder.clear())
+    (holder[0] + x).backward()
+    assert holder == []
+    assert g(x) == [1.0]
+
+
 def test_a_leaf_switched_off_after_its_use_drops_its_gradient():  # R53
     x, w = T(3), T(4)
     y = x + w
