@@ -198,9 +198,9 @@ def std(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """The square root of `var`."""
+    """The square root of `var`. Where it is 0, its gradient is 0."""
     spread = var(x, dim, keepdim, correction=correction, axis=axis, keepdims=keepdims)
-    return e.Sqrt.apply(spread)  # type: ignore[no-any-return]
+    return e.Deviation.apply(spread)  # type: ignore[no-any-return]
 
 
 def logsumexp(
@@ -329,7 +329,7 @@ def expand(x: Tensor, *shape: Any) -> Tensor:
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """The dimensions from `start_dim` to `end_dim` as one. A view where NumPy can, x if it is one."""
+    """The dimensions `start_dim` to `end_dim` as one: a view where NumPy can, or x itself."""
     if not x.ndim:
         return reshape(x, (1,))
     start, end = axis_of(start_dim, x.ndim), axis_of(end_dim, x.ndim)
@@ -364,7 +364,9 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices along `dim`, each without it. Views."""
+    """The slices along `dim`, each without it. Views. No slices, no tensors."""
+    if x.ndim and not x.shape[axis_of(dim, x.ndim)]:
+        return ()
     return s.Unbind.apply(x, dim)  # type: ignore[no-any-return]
 
 
@@ -412,7 +414,19 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
 
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The elements x[…, index, …] along `dim`; the result has the shape of `index`."""
+    """The elements x[…, index, …] along `dim`; the result has the shape of `index`.
+
+    Raises: ValueError for an index of another number of dimensions than x, TypeError for one that
+    holds no integers.
+    """
+    if type(index) is not Tensor or index.dtype.kind not in "iu":
+        given = index.dtype if type(index) is Tensor else type(index).__name__
+        raise TypeError(f"gather takes a tensor of integers as index, not {given}")
+    if index.ndim != x.ndim:
+        raise ValueError(
+            f"gather takes an index of as many dimensions as the tensor, {x.ndim}, and this one has "
+            f"{index.ndim}; broadcast it with unsqueeze and expand"
+        )
     return Choose.apply(x, axis_of(dim, x.ndim), index)  # type: ignore[no-any-return]
 
 

@@ -67,7 +67,7 @@ def sample(of, what, fn, *shapes, values=normal, expand=True):
 
 for op, values in [
     (e.Neg, normal), (e.Abs, normal), (e.Exp, normal), (e.Log, positive), (e.Sqrt, positive),
-    (e.Sin, normal), (e.Cos, normal), (e.Tanh, normal), (e.Sigmoid, normal), (e.Relu, normal),
+    (e.Deviation, positive), (e.Sin, normal), (e.Cos, normal), (e.Tanh, normal), (e.Sigmoid, normal), (e.Relu, normal),
     (e.Clone, normal),
 ]:  # fmt: skip
     for shape in [(2, 3), (), (0,), (2, 0)]:
@@ -339,3 +339,29 @@ def test_what_is_discrete_records_nothing(name):  # R23
     out = DISCRETE[name](a, b)
     assert out.dtype.kind in "bi"
     assert not out.requires_grad
+
+
+def test_equal_elements_have_a_deviation_of_zero_and_a_gradient_of_zero():
+    x = lm.tensor([[1.0, 1.0], [1.0, 3.0]], requires_grad=True)
+    y = x.std(1)
+    y.sum().backward()
+    assert y.tolist() == pytest.approx([0, 2**0.5])
+    assert x.grad.tolist()[0] == [0, 0]
+    assert x.grad.tolist()[1] == pytest.approx([-(0.5**0.5), 0.5**0.5])
+
+
+def test_unbinding_an_empty_dimension_gives_nothing():
+    assert lm.zeros(0, 3).unbind() == ()
+    with pytest.raises(IndexError):
+        lm.tensor(1.0).unbind()
+
+
+def test_flattening_a_vector_gives_the_vector_itself():
+    x = lm.ones(3)
+    assert x.flatten() is x
+
+
+@pytest.mark.parametrize("index", [[0, 1], [[True, False]], [[0.0, 1.0]]])
+def test_gather_wants_integers_in_as_many_dimensions(index):
+    with pytest.raises((TypeError, ValueError), match="gather takes"):
+        lm.ones(2, 2).gather(1, lm.tensor(index))
