@@ -424,8 +424,8 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
         raise TypeError(f"gather takes a tensor of integers as index, not {given}")
     if index.ndim != x.ndim:
         raise ValueError(
-            f"gather takes an index of as many dimensions as the tensor, {x.ndim}, and this one has "
-            f"{index.ndim}; broadcast it with unsqueeze and expand"
+            f"gather takes an index of as many dimensions as the tensor, {x.ndim}, and this one "
+            f"has {index.ndim}; broadcast it with unsqueeze and expand"
         )
     return Choose.apply(x, axis_of(dim, x.ndim), index)  # type: ignore[no-any-return]
 

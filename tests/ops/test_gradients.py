@@ -67,8 +67,8 @@ def sample(of, what, fn, *shapes, values=normal, expand=True):
 
 for op, values in [
     (e.Neg, normal), (e.Abs, normal), (e.Exp, normal), (e.Log, positive), (e.Sqrt, positive),
-    (e.Deviation, positive), (e.Sin, normal), (e.Cos, normal), (e.Tanh, normal), (e.Sigmoid, normal), (e.Relu, normal),
-    (e.Clone, normal),
+    (e.Deviation, positive), (e.Sin, normal), (e.Cos, normal), (e.Tanh, normal),
+    (e.Sigmoid, normal), (e.Relu, normal), (e.Clone, normal),
 ]:  # fmt: skip
     for shape in [(2, 3), (), (0,), (2, 0)]:
         sample(op, f"{shape}", op.apply, shape, values=values)
