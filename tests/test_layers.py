@@ -31,7 +31,8 @@ PARTS = [
 #: Inside a folder: from the ground up as well.
 FILES = {
     "autograd": [
-        ["callsite", "inside", "mode", "shapes"],
+        ["callsite", "mode", "refcount", "shapes"],
+        ["inside"],
         ["captures"],
         ["saved"],
         ["ctx"],

@@ -30,7 +30,7 @@ from ..errors import (
 from . import saved
 from .callsite import outer_level
 from .inside import Found, tensors_inside
-from .saved import DETACHED, Freed, check_versions, restored, versions_of
+from .saved import DETACHED, Freed, SavedOutput, check_versions, restored, versions_of
 
 # What a ctx is doing now.
 FORWARD = 1  # forward runs, and the outputs will be recorded
@@ -306,7 +306,21 @@ class FunctionCtx(_Fields):
         slots = self._saved
         if type(slots) is not tuple:
             slots = self._no_slots(slots)
-        return self._as_arrays(slots) if self._phase is ARRAYS else self._unpack(slots)
+        if self._phase is not ARRAYS:
+            return self._unpack(slots)
+        if self._versions is not None or events.recorder is not None:
+            return self._as_arrays(slots)
+        # What the engine's usual pass asks for: no slot had been written when it was saved.
+        values: list[Any] = []
+        for slot in slots:
+            if slot is None:
+                values.append(None)
+            else:
+                memory = slot if type(slot) is SavedOutput else slot._memory
+                if memory is not None and memory.version:
+                    check_versions(slots, None, self)
+                values.append(slot._data)
+        return tuple(values)
 
     @property
     def saved_variables(self) -> SavedVariables:

@@ -29,6 +29,7 @@ from .mode import mode
 from .node import NOT_A_TENSOR as NOT_A_TENSOR
 from .node import next_pass
 from .node import reachable as reachable
+from .refcount import ALONE
 from .rules import as_tuple, call_rule, fit, refuse_gradient
 from .saved import Array, Freed
 
@@ -248,14 +249,14 @@ def _deliver(
 def _add(where: Any, key: Any, grad: Any) -> None:
     """Add `grad` to the gradient `where[key]`: in place if it is large and nobody else has it.
 
-    Three references mean: `where`, the name `total` here, and the argument of getrefcount.
+    Alone means: besides the name `total` here, only `where` holds it.
     """
     total = where[key]
     if events.recorder is not None:
         events.recorder.adding(total, grad)
     if type(total) is not np.ndarray:
         where[key] = total + grad
-    elif total.size >= IN_PLACE_FROM and sys.getrefcount(total) == 3 and _is_whole(total):
+    elif total.size >= IN_PLACE_FROM and sys.getrefcount(total) == ALONE + 1 and _is_whole(total):
         np.add(total, grad, out=total)
     else:
         total = total + grad
@@ -272,15 +273,16 @@ def _is_whole(array: Array) -> bool:
 def own(pending: dict[Any, Any], key: Any) -> Any:
     """Take a gradient out of `pending` as a tensor that shares memory with nobody.
 
-    The array itself if only `pending` had it (two references here: the name and the argument of
-    getrefcount); a copy if a rule returned it twice, a hook kept it, or it is a view.
+    The array itself if only `pending` had it; a copy if a rule returned it twice, a hook kept it,
+    or it is a view.
     """
     grad = pending.pop(key)
     if type(grad) is np.ndarray:
-        if sys.getrefcount(grad) == 2 and _is_whole(grad):
+        if sys.getrefcount(grad) == ALONE and _is_whole(grad):
             return saved.wrap(grad)
         return saved.wrap(grad.copy())
-    if sys.getrefcount(grad) == 2 and sys.getrefcount(grad._data) == 2 and _is_whole(grad._data):
+    data = grad._data
+    if sys.getrefcount(grad) == ALONE and sys.getrefcount(data) == ALONE + 1 and _is_whole(data):
         return grad
     return grad.clone()
 

@@ -12,6 +12,7 @@ Built-in ops and a reader's own go through this one function.
 import functools
 import inspect
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -39,6 +40,7 @@ from .engine import NOT_A_TENSOR
 from .inside import tensors_inside
 from .mode import mode
 from .node import Edge, Meta, Node, _sequence, kind_of
+from .refcount import ALONE
 from .saved import (
     INFERENCE,
     SavedAlias,
@@ -107,7 +109,8 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
         ctx.__class__ = FunctionCtx
 
         writes = saved.writes
-        mode.recording = False
+        if recording:
+            mode.recording = False
         try:
             output = forward(ctx, *args)
         except Exception as error:
@@ -117,7 +120,19 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
             mode.recording = recording
         if saved.writes != writes:
             cls._check_writes(ctx, args, writes)
+        # One fresh tensor is what nearly every call gives. If nobody else holds it, it is neither
+        # an argument nor saved, and there is nothing to look for.
+        fresh = (
+            type(output) is Tensor
+            and output._node is None
+            and ctx._marks is None
+            and output._data.base is None
+        )
+        alone = fresh and getrefcount(output) == ALONE
         if not (recording and flags):
+            if alone and not mode.inference and events.recorder is None:
+                _set_phase(ctx, IDLE)
+                return output
             return cls._unrecorded(ctx, args, output, writes)
 
         made: Any = Node()
@@ -129,20 +144,16 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
             tuple([a._output_nr if type(a) is Tensor else 0 for a in args]) if nrs else None
         )
         made._hooks = made._released = None
-        if type(output) is Tensor and output._node is None and ctx._marks is None:
+        if fresh:
             data = output._data
             dtype = data.dtype
-            if (
-                (dtype is _FLOAT64 or dtype is _FLOAT32)
-                and data.base is None
-                and not is_in(output, args)
-            ):
-                # One fresh floating output: what nearly every call has.
+            if (dtype is _FLOAT64 or dtype is _FLOAT32) and (alone or not is_in(output, args)):
                 made._outputs = None
                 made.shape = data.shape
                 made.dtype = dtype
                 if ctx._saved is not None:
-                    detach_output(ctx, args, output)
+                    if not alone:
+                        detach_output(ctx, args, output)
                     if saved.packer is not None:
                         saved.packer(ctx)
                 _set_phase(ctx, IDLE)
@@ -404,6 +415,16 @@ class Function:
         A number takes the dtype of the tensors, unless its kind is higher: integers * 0.5 is float.
         Raises: TypeError for anything else.
         """
+        if len(args) == 2:  # x * 0.5 or 1 - x: what nearly every such call is
+            at = 0 if type(args[1]) is Tensor else 1
+            tensor, number = args[1 - at], args[at]
+            if type(tensor) is Tensor and type(number) in (float, int):
+                dtype = tensor._data.dtype
+                if dtype.kind == "f":
+                    constant = wrap(np.array(number, dtype))
+                    if events.recorder is not None:
+                        events.recorder.created(constant, "constant")
+                    return (tensor, constant) if at else (constant, tensor)
         dtypes = [a._data.dtype for a in args if type(a) is Tensor]
         like = max(dtypes, key=lambda dtype: "buifc".index(dtype.kind), default=_FLOAT64)
         made: list[Any] = []

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .refcount import ALONE
+
 #: How many objects one search looks at: a list of a million numbers must not cost a second a call.
 LIMIT = 1000
 
@@ -48,8 +50,8 @@ def tensors_inside(holder: Any, key: Any, path: str, *, closed: bool = False) ->
         if id(entry[1]) in seen:
             continue
         seen.add(id(entry[1]))
-        # Held once means three: its holder, `entry`, and the argument of getrefcount.
-        entry[2] = entry[2] and sys.getrefcount(entry[1]) <= 3
+        # Held once: by its holder; `entry` is ours.
+        entry[2] = entry[2] and sys.getrefcount(entry[1]) <= ALONE + 1
         if hasattr(entry[1], "_memory"):
             found.append(Found(*entry))
         else:

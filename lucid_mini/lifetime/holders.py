@@ -90,7 +90,8 @@ class Chain:
     def __str__(self) -> str:
         if not self.hops:
             end = " (the search stopped early)" if self.stopped else ""
-            return f"{self.nbytes} bytes, held by nothing that a name leads to{end}"
+            blind = " (some objects of C extensions, such as np.nditer, hide what they hold)"
+            return f"{self.nbytes} bytes, held by nothing that a name leads to{end or blind}"
         lines = [f"{self.nbytes} bytes, held through {self.hops[0].how}" + _at(self.hops[0])]
         for depth, hop in enumerate(self.hops[1:], 1):
             by = f"{hop.by}: " if hop.by else ""

@@ -30,12 +30,25 @@ class Finding:
     where: str
     has_history: bool
     fix: str
+    #: A leaf that requires grad: its model holds it anyway, so the capture costs no byte.
+    is_parameter: bool = False
+    #: Others that hold the same tensor: they all see the value that was bound last.
+    also: tuple[str, ...] = ()
+
+    @property
+    def extra_bytes(self) -> int:
+        """Bytes that would be free without the capture."""
+        return 0 if self.is_parameter else self.nbytes
 
     def __str__(self) -> str:
         history = ", with history" if self.has_history else ""
         where = f" ({self.where})" if self.where else ""
         held = f"{self.shape}, {self.nbytes} bytes{history}{where}"
-        return f"{self.holder}: {self.how} keeps {held}. {self.fix}"
+        shared = f" Shared with {', '.join(self.also)}: the last value bound." if self.also else ""
+        if self.is_parameter:
+            why = "0 extra bytes: a parameter, which its model holds anyway."
+            return f"{self.holder}: {self.how} keeps {held}. {why}{shared}"
+        return f"{self.holder}: {self.how} keeps {held}. {self.fix}{shared}"
 
     __repr__ = __str__
 
@@ -120,39 +133,45 @@ def _of_graph(starts: list[Any]) -> list[Link]:
 
 def _follow(roots: list[Link]) -> Findings:
     """Each tensor and array behind `roots`, once, under the root that leads to it first."""
-    findings = Findings()
+    found: dict[int, tuple[Any, Link, str, list[str]]] = {}
     seen: set[int] = set()
-    keep: list[Any] = []
+    keep: list[Any] = []  # an id stands for one object only while that object lives
+    stopped = False
     queue: deque[tuple[Any, Link, str]] = deque((link.held, link, "") for link in roots)
-    while queue:
+    while queue and not stopped:
         held, root, path = queue.popleft()
-        if id(held) in seen:
+        if type(held) is Tensor or isinstance(held, np.ndarray):
+            _, first, _, others = found.setdefault(id(held), (held, root, path, []))
+            if root.by not in (first.by, *others):
+                others.append(root.by)
+            continue
+        if id(held) in seen or isinstance(held, types.ModuleType | Node):
             continue
         seen.add(id(held))
         keep.append(held)
-        if len(keep) > SCAN_LIMIT:
-            findings.stopped = True
-            break
-        if type(held) is Tensor or isinstance(held, np.ndarray):
-            data: Any = held._data if type(held) is Tensor else held
-            findings.append(
-                Finding(
-                    root.by,
-                    root.how + path,
-                    data.shape,
-                    owner(data).nbytes,
-                    root.where,
-                    type(held) is Tensor and not held.is_leaf,
-                    _sentence(remedy_for(root.how)),
-                )
-            )
-            continue
-        if isinstance(held, types.ModuleType | Node):
-            continue
+        stopped = len(keep) > SCAN_LIMIT
         for link in links(held):
             step = link.how if link.how.startswith("[") else f", {link.how}"
             queue.append((link.held, root, path + step))
+    findings = Findings(_finding(*entry) for entry in found.values())
+    findings.stopped = stopped
     return findings
+
+
+def _finding(held: Any, root: Link, path: str, others: list[str]) -> Finding:
+    is_tensor = type(held) is Tensor
+    data: Any = held._data if is_tensor else held
+    return Finding(
+        holder=root.by,
+        how=root.how + path,
+        shape=data.shape,
+        nbytes=owner(data).nbytes,
+        where=root.where,
+        has_history=is_tensor and not held.is_leaf,
+        fix=_sentence(remedy_for(root.how)),
+        is_parameter=is_tensor and held.is_leaf and held.requires_grad,
+        also=tuple(others),
+    )
 
 
 def _sentence(text: str) -> str:

@@ -26,6 +26,7 @@ from ..errors import VersionMismatchError
 from ..events import Event
 from . import holders
 from .buffers import Buffer
+from .cycles import cycle_through
 from .holders import Chain, name_of, why_alive_array
 from .slots import slot_names
 
@@ -634,21 +635,26 @@ class Trace:
             serial for serial, ref in enumerate(self._refs) if ref is not None and ref() is not None
         ]
         chains: dict[int, Chain | None] = {}
+        cycles: dict[int, Chain] = {}
         for serial in before:
             if not self._lives[serial].existed:
                 ref = self._refs[serial]
                 array = None if ref is None else ref()
-                chains[serial] = None if array is None else why_alive_array(array)
+                if array is not None:
+                    chains[serial] = why_alive_array(array)
+                    if chains[serial] is None:  # no name leads to it: perhaps it holds itself
+                        cycles[serial] = Chain(cycle_through(array), array.nbytes)
                 del array
         gc.collect()
         for serial in before:
             if self._lives[serial].existed:
                 continue
             buffer = self._buffer(serial)
-            chain = chains[serial]
+            chain = chains.get(serial)
             ref = self._refs[serial]
             if ref is None or ref() is None:
                 buffer.verdict = "cycle"
+                chain = cycles.get(serial)
             elif buffer.is_grad or (chain is not None and chain.is_plain):
                 buffer.verdict = "expected"
             else:
@@ -656,6 +662,8 @@ class Trace:
             if chain is not None:
                 buffer.holder = chain.line
                 buffer.holders = (chain,)
+                if buffer.verdict == "cycle":
+                    buffer.holder = "a cycle: " + " → ".join(hop.how for hop in chain.hops[1:])
             self._found[serial] = buffer
         return list(self._found.values())
 

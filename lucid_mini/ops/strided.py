@@ -23,6 +23,7 @@ from ..autograd import saved
 from ..autograd.ctx import IDLE, FunctionCtx, _Fields
 from ..autograd.function import Function
 from ..autograd.node import NOT_A_TENSOR, Node, next_sequence_nr
+from ..autograd.refcount import ALONE
 from ..autograd.tensor import Tensor
 from ..errors import AutogradError
 from . import both
@@ -206,7 +207,7 @@ def _renew(view: Any, base: Any, before: Any) -> None:
         and node.function is AsStrided
         and node._hooks is None
         and node._released is None
-        and sys.getrefcount(node) == 3  # `view`, the name here, and the argument of getrefcount
+        and sys.getrefcount(node) == ALONE + 1  # `view` and the name here
     ):
         # Nobody has used the view since it got this node: the node follows the base.
         node.sequence_nr = next_sequence_nr()

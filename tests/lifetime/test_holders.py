@@ -401,3 +401,66 @@ def test_the_traceback_of_the_last_error_is_named_with_the_remedy() -> None:  # 
         assert "sys.last_value" in chain.remedy or "keep str(error)" in chain.remedy
     finally:
         del sys.last_value
+
+
+@pytest.mark.filterwarnings("ignore::lucid_mini.errors.LeakWarning")
+def test_a_cycle_is_told_with_its_members_in_order() -> None:  # R107
+    class Keeps(lm.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: lm.Tensor) -> lm.Tensor:
+            y = lm.exp(x)
+            ctx.y = y
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, grad: lm.Tensor) -> lm.Tensor:
+            return grad * ctx.y
+
+    gc.collect()
+    gc.disable()
+    try:
+        with lm.lifetime.trace() as trace:
+            Keeps.apply(lm.ones(5, requires_grad=True))
+        found = {b.nbytes: b for b in trace.survivors() if b.verdict == "cycle"}
+        assert found[40].holder == "a cycle: grad_fn → ctx → ctx attribute 'y'"
+    finally:
+        gc.enable()
+
+
+def test_scan_says_that_a_captured_parameter_costs_no_extra_byte() -> None:
+    w = lm.ones(10, requires_grad=True)
+    (finding,) = lm.lifetime.scan(closure(w))
+    assert finding.nbytes == 80
+    assert finding.extra_bytes == 0
+    assert "0 extra bytes: a parameter" in str(finding)
+
+
+def test_scan_tells_of_one_cell_that_several_functions_share() -> None:
+    functions = []
+    for factor in (1.0, 2.0):  # the bug this is about: both functions see the last z
+        z = lm.ones(10) * factor
+
+        class Scaled(lm.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: lm.Tensor) -> lm.Tensor:
+                return x * z  # noqa: B023
+
+            @staticmethod
+            def backward(ctx: Any, grad: lm.Tensor) -> lm.Tensor:
+                return grad * z  # noqa: B023
+
+        functions.append(Scaled)
+    x = lm.ones(10, requires_grad=True)
+    y = functions[1].apply(functions[0].apply(x))
+    (finding,) = lm.lifetime.scan(y)
+    assert finding.also == ("Scaled.backward",)
+    assert "the last value bound" in str(finding)
+
+
+def test_captures_of_shapes_numbers_modules_and_functions_are_no_findings() -> None:
+    shape, number, module, function = (3, 4), 2.0, gc, len
+
+    def quiet() -> Any:
+        return shape, number, module, function
+
+    assert lm.lifetime.scan(quiet) == []
