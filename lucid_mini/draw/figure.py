@@ -22,6 +22,8 @@ class Figure:
     title: str = ""
     #: One line under the picture, with the numbers that matter.
     caption: str = ""
+    #: Whether the picture itself shows that line, so that the page need not say it again.
+    caption_is_drawn: bool = False
 
     def text(self) -> str:
         """The facts of the picture as a table of plain text."""
@@ -56,8 +58,11 @@ class Figure:
         return (
             f'<figure style="margin:0"><img alt="{escape(self.alt(), quote=True)}" '
             f'src="data:image/svg+xml;base64,{data}" style="max-width:100%"/>'
-            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
+            f"{self._figcaption()}</figure>"
         )
+
+    def _figcaption(self) -> str:
+        return "" if self.caption_is_drawn else f"<figcaption>{escape(self.caption)}</figcaption>"
 
     def alt(self) -> str:
         """The alternative text: title and caption."""
@@ -102,7 +107,8 @@ class Figure:
         try:
             bundle["text/html"] = self.html()
         except PictureError as error:
-            bundle["text/plain"] += f"\n({error})"
+            # The text stays what it is everywhere; how to get the picture is said beside it.
+            bundle["text/html"] = f"<pre>{escape(self.text())}\n({escape(str(error))})</pre>"
         return bundle
 
 

@@ -101,6 +101,7 @@ class GraphFigure(Figure):
         start = graph["start"]
         self.title = f"Graph of {start['tensor'] or start['name']}"
         self.caption = _caption(graph)
+        self.caption_is_drawn = True
 
     def text(self) -> str:
         """The table: one line per leaf, node and saved value, in the order of the calls."""
