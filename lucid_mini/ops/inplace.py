@@ -270,13 +270,14 @@ class SetItem(_InPlace):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, index: Any) -> Tensor:
-        target = x._data[index]
-        if not both.broadcasts_to(y.shape, np.shape(target)):
+        target = np.shape(x._data[index])
+        lead = y.ndim - len(target)  # extra dimensions of length 1 in front, as NumPy takes them
+        fitting = y.shape[lead:] if lead > 0 and set(y.shape[:lead]) == {1} else y.shape
+        if not both.broadcasts_to(fitting, target):
             raise ValueError(
-                f"a tensor of shape {y.shape} does not broadcast into x[index] of shape "
-                f"{np.shape(target)}"
+                f"a tensor of shape {y.shape} does not broadcast into x[index] of shape {target}"
             )
-        value = y._data.astype(x.dtype, copy=False)
+        value = y._data.astype(x.dtype, copy=False).reshape(fitting)
         data = _write(ctx, x)
         data[index] = value
         ctx.save_for_backward(index=index, shape=x.shape, value_shape=y.shape)
@@ -298,7 +299,10 @@ class SetItem(_InPlace):
                 wins: Any = _last_writers(kept.index, kept.shape)
                 wins = fresh(wins) if both.is_tensor(grad) else wins
                 grad_y = both.where(wins, grad_y, 0.0)
-            grad_y = both.sum_to(grad_y, kept.value_shape)
+            lead = len(kept.value_shape) - len(grad_y.shape)
+            grad_y = both.sum_to(grad_y, kept.value_shape[max(lead, 0) :])
+            if lead > 0:
+                grad_y = grad_y.reshape(kept.value_shape)
         return grad_x, grad_y, None
 
 

@@ -51,7 +51,11 @@ class Expand(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
         ctx.shape = x._data.shape
-        return fresh(np.broadcast_to(x._data, shape))
+        data = np.broadcast_to(x._data, shape)
+        if data.size == x._data.size:
+            # Nothing lies twice, so that it may be written: NumPy's own is read-only throughout.
+            data = x._data.reshape(shape)
+        return fresh(data)
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:

@@ -3,12 +3,12 @@
 A view lies in the memory of its base, so a recorded write through one changes the value of both:
 
     z = x * 1; v = z[0]; v.mul_(y)
-    z:  copy_slices(z before, v)     z before, with the elements under v replaced by v
-    v:  mul_(v before, y)            as any op in place
+    z:  copy_slices(z before, mul_(v before, y))     z before, with the elements under v replaced
+    v:  as_strided(z)                                the elements of z under v
 
     z = x * 1; v = z[0]; z.mul_(y)
     z:  mul_(z before, y)
-    v:  as_strided(z)                the elements of z under v: a new history for a view made before
+    v:  as_strided(z)                                a new history for a view made before
 
 The nodes are made by hand, for there is nothing to compute: the write has been done. PyTorch calls
 them AsStrided and CopySlices too, and makes the one for a view only when somebody asks for it.
@@ -166,19 +166,26 @@ def rewrite(written: list[tuple[Any, Any, int]]) -> None:
     """
     touched = [tensor for tensor, before, _ in written if tensor._node is not before]
     renew: dict[int, tuple[Any, Any]] = {}  # id of a base -> the base, the node it had before
+    through: list[tuple[Any, Any, int, Place]] = []
     for tensor, before, output_nr in written:
         if tensor._node is before:
             continue
-        _keep_retaining(tensor, before, output_nr)
         base = tensor if tensor._base is None else tensor._base
         renew.setdefault(id(base), (base, before if base is tensor else base._node))
-        if base is not tensor:
-            place = place_of(tensor._data, base._data)
-            if place is not None:
-                old, old_nr = base._node, base._output_nr
-                base._node = _by_hand(CopySlices, base, (base, tensor), place=tuple(place))
-                base._output_nr = 0
-                _keep_retaining(base, old, old_nr)
+        place = None if base is tensor else place_of(tensor._data, base._data)
+        if place is None:
+            _keep_retaining(tensor, before, output_nr)
+        else:
+            old, old_nr = base._node, base._output_nr
+            base._node = _by_hand(CopySlices, base, (base, tensor), place=tuple(place))
+            base._output_nr = 0
+            _keep_retaining(base, old, old_nr)
+            through.append((tensor, before, output_nr, place))
+    for tensor, before, output_nr, place in through:
+        # From here on it is a view of its base again: what arrives at it goes through the base.
+        tensor._node = _by_hand(AsStrided, tensor, (tensor._base,), place=tuple(place))
+        tensor._output_nr = 0
+        _keep_retaining(tensor, before, output_nr)
     for base, before in renew.values():
         for view in saved.views_of(base):
             if not any(view is t for t in touched) and view._data.dtype.kind == "f":
@@ -192,6 +199,19 @@ def _renew(view: Any, base: Any, before: Any) -> None:
         return  # made under no_grad: it never had a history, and gets none
     if node is not None and not node.sequence_nr:
         return  # a leaf of its own
+    if (
+        node is not None
+        and node.function is AsStrided
+        and node._hooks is None
+        and node._released is None
+        and sys.getrefcount(node) == ALONE + 1  # `view` and the name here
+    ):
+        # Nobody has used the view since it got this node: the node follows the base. Without this,
+        # n views written one after the other would cost n * n nodes.
+        node.sequence_nr = next_sequence_nr()
+        node._next_nodes = (base._node, NOT_A_TENSOR)
+        node._next_nrs = (base._output_nr, 0) if base._output_nr else None
+        return
     place = place_of(view._data, base._data)
     if place is None:
         return
@@ -202,17 +222,6 @@ def _renew(view: Any, base: Any, before: Any) -> None:
             "differentiated any more. Make the view after the write, or clone() it before."
         )
         view._node = _by_hand(StaleView, view, (base,), text=text)
-    elif (
-        node is not None
-        and node.function is AsStrided
-        and node._hooks is None
-        and node._released is None
-        and sys.getrefcount(node) == ALONE + 1  # `view` and the name here
-    ):
-        # Nobody has used the view since it got this node: the node follows the base.
-        node.sequence_nr = next_sequence_nr()
-        node._next_nodes = (base._node, NOT_A_TENSOR)
-        node._next_nrs = (base._output_nr, 0) if base._output_nr else None
     else:
         view._node = _by_hand(AsStrided, view, (base,), place=tuple(place))
     view._output_nr = 0
