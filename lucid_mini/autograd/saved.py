@@ -188,6 +188,8 @@ def restored(slots: tuple[Any, ...], ctx: Any) -> tuple[Any, ...]:
     )
 
 
+#: What the slot of an output holds once that was packed.
+PACKED_AWAY = np.empty(0)
 #: The slots that hold an array in place of the tensor.
 DETACHED = (SavedOutput, SavedAlias)
 

@@ -23,7 +23,7 @@ from ..errors import PackError
 from . import saved
 from .ctx import FunctionCtx, _a, _set_saved, _set_versions
 from .mode import mode
-from .saved import FROZEN_PACK, Memory, Packed, owner
+from .saved import FROZEN_PACK, PACKED_AWAY, Memory, Packed, SavedOutput, owner
 from .tensor import Tensor, wrap
 
 
@@ -47,6 +47,10 @@ def _pack_saved(ctx: FunctionCtx) -> None:
     packer = _active.packers[-1]
     packed = tuple([None if slot is None else packer._pack_slot(ctx, slot) for slot in slots])
     versions = ctx._versions or (0,) * len(slots)
+    for slot in slots:
+        if type(slot) is SavedOutput:
+            # It lives on as the version counter; with its array it would keep what is packed away.
+            slot._data = PACKED_AWAY
     _set_saved(ctx, packed)
     _set_versions(ctx, versions)  # never None here: that is where the reader looks for Packed
 

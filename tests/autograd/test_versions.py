@@ -391,6 +391,28 @@ def test_packing_frees_the_tensor_and_release_frees_what_was_packed(no_gc):  # R
     assert g(x) == [6.0]
 
 
+def test_what_is_packed_away_is_held_by_nobody_an_output_neither(tmp_path):
+    weight = lm.full((8, 8), 0.1, requires_grad=True)
+
+    def loss():
+        h = lm.ones(4, 8)
+        with lm.autograd.save_on_disk(tmp_path):
+            for _ in range(3):
+                h = (h @ weight).tanh()
+        return h.sum()
+
+    with lm.lifetime.trace() as trace:
+        y = loss()
+        assert trace.live_bytes() == y.numpy().nbytes
+        y.backward()
+    packed, weight.grad = weight.grad.tolist(), None
+    h = lm.ones(4, 8)
+    for _ in range(3):
+        h = (h @ weight).tanh()
+    h.sum().backward()
+    assert packed == weight.grad.tolist()
+
+
 def test_saved_tensors_may_lie_on_disk_and_the_files_go_with_their_nodes(tmp_path):  # R99
     folder = tmp_path / "saved"
     x = T(1, 2)
