@@ -297,7 +297,7 @@ def values(t):
 
 def size(gradients):
     """The largest number in them; not finite where one is not."""
-    return max(float(np.abs(values(t)).max(initial=0)) for t in (None, *gradients))
+    return float(np.max([np.abs(values(t)).max(initial=0) for t in (None, *gradients)]))
 
 
 def compare(program, numbers, libs):

@@ -303,6 +303,45 @@ def test_two_views_of_one_base_see_each_others_writes(lib):
     assert (a.tolist(), z.tolist(), g(x)) == ([30], [30, 6], [60, 6])
 
 
+def test_after_a_write_through_a_view_the_view_is_a_part_of_its_base(lib):
+    x = lib.T(1, 2)
+    z = x * 1
+    view = z[:1]
+    view.mul_(3)
+    loss = (z * lib.C(1, 2)).sum() + (view * 10).sum()
+    assert [d.tolist() for d in lib.grad(loss, [z, view], retain_graph=True)] == [[11, 2], [10]]
+    z.retain_grad()
+    view.retain_grad()
+    loss.backward()
+    assert (z.grad.tolist(), view.grad.tolist(), g(x)) == ([11, 2], [10], [33, 2])
+
+
+def test_a_hook_on_a_base_sees_what_arrives_through_a_written_view(lib):
+    log = []
+    z = lib.T(1, 2) * 1
+    view = z[:1]
+    view.mul_(3)
+    z.register_hook(lambda grad: log.append(grad.tolist()))
+    (z.sum() + view.sum()).backward()
+    assert log == [[2, 1]]
+
+
+def test_an_expanded_tensor_that_repeats_nothing_may_be_written(lib):
+    x = lib.T(1, 2)
+    z = x * 1
+    z.expand(1, 2).mul_(3)
+    z.sum().backward()
+    assert (z.tolist(), g(x)) == ([3, 6], [3, 3])
+
+
+def test_a_value_may_have_more_dimensions_of_length_one_than_its_place(lib):
+    z, y = lib.T(1, 2) * 1, lib.tensor([[[5.0]]], requires_grad=True)
+    z[:1] = y
+    z[1] = y
+    z.sum().backward()
+    assert (z.tolist(), g(y)) == ([5, 5], [[[2]]])
+
+
 def test_a_view_knows_its_base(lib):
     x = lib.C(1, 2)
     assert x[0]._base is x
