@@ -115,7 +115,7 @@ def apply(function, *args, ctx=None):
 # %% [markdown]
 # (`forward` sees numbers, not `Value`s: that is our way to switch recording off.) Does it work? Two
 # rules, and someone who walks back along the edges. In which order to walk is chapter 4; here each
-# node simply hands on at once what it gets.
+# node hands on at once what it gets.
 
 
 # %%
@@ -145,7 +145,9 @@ def send(node, grad):
     if isinstance(node, Leaf):
         node.grad += grad
         return
-    for upstream, g in zip(node.edges, node.function.backward(node.ctx, grad), strict=True):
+    for upstream, g in zip(
+        node.edges, node.function.backward(node.ctx, grad), strict=True
+    ):
         if upstream:
             send(upstream, g)
 

@@ -207,7 +207,9 @@ for strategy in strategies:
         deep = f"x.grad {measure(strategy, *chain(20_000))[0]:.0f}"
     except RecursionError as error:
         deep = type(error).__name__
-    rows.append([strategy.__name__, small, f"{grad:.6g}", f"{visits:,}", f"{looks:,}", deep])
+    rows.append(
+        [strategy.__name__, small, f"{grad:.6g}", f"{visits:,}", f"{looks:,}", deep]
+    )
 table(["", "for 4", f"for {2**16}", "visits", "looks", "chain of 20,000"], rows)
 
 # %% [markdown]
@@ -223,7 +225,9 @@ curves(
     x="depth of the ladder",
     y="visits",
     title="Visits of five strategies",
-    caption="At depth 16: " + "; ".join(f"{name} {v[-1]:,}" for name, v in visits.items()) + ".",
+    caption="At depth 16: "
+    + "; ".join(f"{name} {v[-1]:,}" for name, v in visits.items())
+    + ".",
     log=True,
 )
 
@@ -264,7 +268,12 @@ lm.reset_names()  # the stepper was a backward pass of its own
 x = y = lm.tensor(1.0, requires_grad=True)
 for _ in range(16):
     y = y + y
-print("ladder:", len(list(lm.autograd.steps(y))), "nodes run, x.grad", f"{x.grad.item():,.0f}")
+print(
+    "ladder:",
+    len(list(lm.autograd.steps(y))),
+    "nodes run, x.grad",
+    f"{x.grad.item():,.0f}",
+)
 
 x = y = lm.tensor(1.0, requires_grad=True)
 for _ in range(20_000):

@@ -47,7 +47,9 @@ for retain in (False, True):
     before = lm.lifetime.saved(y).nbytes
     y.backward(retain_graph=retain)
     after = lm.lifetime.saved(y).nbytes
-    rows.append([f"retain_graph={retain}", f"{before:,}", f"{after:,}", y.grad_fn.released])
+    rows.append(
+        [f"retain_graph={retain}", f"{before:,}", f"{after:,}", y.grad_fn.released]
+    )
 table(["", "saved before", "saved after", "node released"], rows)
 
 # %% [markdown]
@@ -92,14 +94,14 @@ reveal(guess, "raises")
 # ## Why so early?
 #
 # The engine cannot know whether you will come back. Compare what waiting costs: two layers, and after
-# backward something that needs memory of its own, the length of the gradient.
+# backward something that needs memory of its own, the sum of squares of the weights.
 
 
 # %%
 def step(W, retain):
     loss = (((data @ W).tanh() @ W).tanh() ** 2).sum()
     loss.backward(retain_graph=retain)
-    return (W.grad * W.grad).sum().item()
+    return (W * W).sum().item()
 
 
 def traced(retain):
@@ -128,7 +130,12 @@ lm.draw.timeline(retained)
 
 # %%
 rows = [
-    [t.title, f"{t.peak():,}", f"{t.drag():,}", sum(e.kind == "release" for e in t.events)]
+    [
+        t.title,
+        f"{t.peak():,}",
+        f"{t.drag():,}",
+        sum(e.kind == "release" for e in t.events),
+    ]
     for t in (default, retained)
 ]
 table(["", "peak, bytes", "drag, bytes x ops", "slots released"], rows)
@@ -170,7 +177,9 @@ for way in (one_backward, forward_again, keep):
         way(W)
     forwards = sum(e.kind == "alloc" and e.buffer.startswith("tanh") for e in t.events)
     runs = sum(e.kind == "run" for e in t.events)
-    rows.append([way.__name__, f"{W.grad.sum().item():.4f}", forwards, runs, f"{t.peak():,}"])
+    rows.append(
+        [way.__name__, f"{W.grad.sum().item():.4f}", forwards, runs, f"{t.peak():,}"]
+    )
 table(["", "sum of W.grad", "tanh computed", "nodes run", "peak, bytes"], rows)
 
 # %% [markdown]

@@ -58,7 +58,9 @@ def alive(loop, n=100):
 
 
 def report(**loops):
-    rows = [[name, *(f"{c[i - 1]:,}" for i in (1, 10, 100))] for name, c in loops.items()]
+    rows = [
+        [name, *(f"{c[i - 1]:,}" for i in (1, 10, 100))] for name, c in loops.items()
+    ]
     table(["bytes alive at iteration", "1", "10", "100"], rows)
 
 
@@ -140,7 +142,9 @@ def two_iterations():
 
 
 lm.reset_names()
-print(two_iterations())
+chain = two_iterations()
+table(["of", "how", "leads to"], [[h.by or "", h.how, h.what] for h in chain.hops])
+print("way out:", chain.remedy)
 
 # %% [markdown]
 # ## The smallest changes

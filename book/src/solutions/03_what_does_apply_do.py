@@ -30,7 +30,9 @@ check("3.1", answer)
 
 # %%
 def records(*args):
-    return lm.is_grad_enabled() and any(lm.is_tensor(a) and a.requires_grad for a in args)
+    return lm.is_grad_enabled() and any(
+        lm.is_tensor(a) and a.requires_grad for a in args
+    )
 
 
 check("3.2", records)
