@@ -276,9 +276,9 @@ check("3.3", leaves)
 # ## One real bug
 #
 # A Function may return several tensors. Someone returned them in a *list*. PyTorch looks for tensors
-# in a tuple only: the list came back untouched, without nodes, and training went on without that
-# gradient ([pytorch#87713](https://github.com/pytorch/pytorch/issues/87713)). The same step 4, built
-# into ours:
+# in a tuple only: the list came back as it was, its tensors without nodes, and nothing was said
+# ([pytorch#87713](https://github.com/pytorch/pytorch/issues/87713)). The same step 4, built into
+# ours:
 
 
 # %%

@@ -249,7 +249,8 @@ table(["runs", "wait afterwards, next one first"], rows)
 
 # %% [markdown]
 # After `add#4` both `mul#3` and `exp#1` have a gradient. Had `exp#1` run now, it would have missed
-# what `mul#3` and `sin#2` send later. Step through it, with the keys ← and →:
+# what `mul#3` and `sin#2` send later. Step through it, with the keys ← and → (run the cell first:
+# before that, the notebook shows the steps side by side).
 
 # %%
 lm.reset_names()
@@ -260,8 +261,8 @@ y = a * b + a
 lm.draw.stepper(y, names={"x": x, "a": a, "b": b, "y": y})
 
 # %% [markdown]
-# The number behind a waiting node says how many consumers have yet to deliver. The engine never
-# reads it; it is shown so that you can check the order. And the two tests of the table?
+# The number at a node says how many gradients are still to come. The engine never counts them; the
+# number is shown so that you can check the order. And the two tests of the table?
 
 # %%
 lm.reset_names()  # the stepper was a backward pass of its own
@@ -293,6 +294,8 @@ with attempt():
     measure(post_order, *chain(20_000))
 
 # %% [markdown]
+# Nothing in it says that the graph is deep, or where.
+#
 # ## Exercises
 #
 # **4.1** One line. How many visits does `per_path` make on a ladder of depth $n$?

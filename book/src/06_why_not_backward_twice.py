@@ -297,7 +297,8 @@ print("lucid_mini: first pass gives", passes[0], " second pass gives", passes[1]
 # only leaves sum up. (`lm.autograd.grad` returns gradients and touches no `.grad`.) PyTorch raises,
 # and learners meet its message when a shared part stands above their loop, in
 # [nn-zero-to-hero#31](https://github.com/karpathy/nn-zero-to-hero/issues/31), or hides inside an
-# object, in [pytorch#11192](https://github.com/pytorch/pytorch/issues/11192).
+# object, in [pytorch#11192](https://github.com/pytorch/pytorch/issues/11192). (There, a node that saved
+# nothing may run again, so some programs work by luck. Here every node that has run refuses.)
 #
 # ## Recap
 #

@@ -331,10 +331,10 @@ check("7.3", train)
 #
 # `running_loss += loss`: somebody saw memory grow until the graphics card was full, and asked why a
 # graph is kept on which backward will never be called
-# ([pytorch#17568](https://github.com/pytorch/pytorch/issues/17568)). That is `summed`, above. The
-# library DGL had it although backward *was* called: its Functions kept their values in an attribute,
-# `ctx.backward_cache`, which no engine releases
-# ([dgl#1060](https://github.com/dmlc/dgl/pull/1060)). Their line, in the loop `trained`:
+# ([pytorch#17568](https://github.com/pytorch/pytorch/issues/17568)). That is `summed`, above. In the
+# library DGL memory grew although backward *was* called: its Functions kept their values in an
+# attribute, `ctx.backward_cache`, which no engine releases
+# ([dgl#643](https://github.com/dmlc/dgl/pull/643)). Such a line, in the loop `trained`:
 
 
 # %%
@@ -380,9 +380,11 @@ with attempt():
 report(backward_cache=cached, save_for_backward=alive(trained_with(Saved)))
 
 # %% [markdown]
-# Their repair set the attribute to `None` at the end of `backward`. Then `retain_graph=True` failed,
-# for the second pass found `None` ([dgl#1046](https://github.com/dmlc/dgl/issues/1046)):
-# releasing is the engine's business, since only it knows whether to retain.
+# The first repair set the attribute to `None` at the end of `backward`. Then `retain_graph=True`
+# failed, for the second pass found `None`
+# ([#1046](https://github.com/dmlc/dgl/issues/1046)). The second one saved the tensors with
+# `save_for_backward` ([#1060](https://github.com/dmlc/dgl/pull/1060)): releasing is the engine's
+# business, since only it knows whether to retain.
 #
 # ## Recap
 #
