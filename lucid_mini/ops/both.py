@@ -16,6 +16,7 @@ __all__ = [
     "broadcasts_to",
     "expand_to",
     "is_tensor",
+    "masked",
     "permute",
     "product",
     "sign",
@@ -23,7 +24,13 @@ __all__ = [
     "sum_to",
     "swap_last",
     "where",
+    "zeros_like",
 ]
+
+
+#: From this many elements on, multiplying by a mask and looking for a NaN is faster than choosing
+#: (four times, where the mask follows no pattern).
+MULTIPLY_FROM = 4096
 
 
 def is_tensor(x: Any) -> bool:
@@ -70,6 +77,23 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         from_tensor = x if is_tensor(x) else y if is_tensor(y) else condition
         return from_tensor._where(condition, x, y)
     return np.where(condition, x, y)
+
+
+def masked(x: Any, mask: Any) -> Any:
+    """`x` where `mask` holds, 0 elsewhere; also of Inf and NaN, which 0 times makes NaN."""
+    if type(x) is Tensor:
+        return where(mask, x, 0.0)
+    if mask.size >= MULTIPLY_FROM:
+        with np.errstate(invalid="ignore", over="ignore"):
+            chosen = x * mask
+            if not np.isnan(chosen.sum()):
+                return chosen
+    return np.where(mask, x, 0.0)
+
+
+def zeros_like(x: Any) -> Any:
+    """Zeros of the shape of `x`; 0 times it would make NaN of Inf."""
+    return wrap(np.zeros_like(x._data)) if type(x) is Tensor else np.zeros_like(x)
 
 
 def sign(x: Any) -> Any:

@@ -108,13 +108,12 @@ class Pow(Function):
         grad_a = grad_b = None
         if ctx.needs_input_grad[0]:
             # x ** 0 is constant, also at 0, where the formula would give 0 * inf.
-            grad_a = grad * both.where(
-                b == 0, b * 0.0, b * both.where(b == 0, a * 0.0 + 1.0, a) ** (b - 1.0)
-            )
+            slope = b * both.where(b == 0, a * 0.0 + 1.0, a) ** (b - 1.0)
+            grad_a = both.where(b == 0, 0.0, grad * slope)
         if out is not None:
             # 0 ** b is constant for b > 0, where the formula would give 0 * -inf.
             safe = both.where(a == 0, a * 0.0 + 1.0, a)
-            grad_b = grad * out * both.log(safe)
+            grad_b = both.where((a == 0) & (b >= 0), 0.0, grad * out * both.log(safe))
         return grad_a, grad_b
 
 
@@ -133,7 +132,7 @@ class PowNumber(Function):
         saved = ctx.saved_variables
         n = saved.n
         if n == 0:
-            return grad * 0.0, None
+            return both.zeros_like(grad), None
         if n == 1:
             return grad, None
         (x,) = ctx.saved_tensors
@@ -322,7 +321,7 @@ class Relu(Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         (y,) = ctx.saved_tensors
-        return grad * (y > 0)
+        return both.masked(grad, y > 0)
 
 
 class Clamp(Function):
@@ -340,9 +339,9 @@ class Clamp(Function):
         (x,) = ctx.saved_tensors
         bounds = ctx.saved_variables
         if bounds.low is not None:
-            grad = grad * (x >= bounds.low)
+            grad = both.masked(grad, x >= bounds.low)
         if bounds.high is not None:
-            grad = grad * (x <= bounds.high)
+            grad = both.masked(grad, x <= bounds.high)
         return grad, None, None
 
 
@@ -360,7 +359,7 @@ class Maximum(Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         a, b = ctx.saved_tensors
-        return _split(ctx, grad, a > b, a == b)
+        return _split(ctx, grad, a < b, a > b, a == b)
 
 
 class Minimum(Function):
@@ -377,13 +376,14 @@ class Minimum(Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         a, b = ctx.saved_tensors
-        return _split(ctx, grad, a < b, a == b)
+        return _split(ctx, grad, a > b, a < b, a == b)
 
 
-def _split(ctx: Any, grad: Any, to_a: Any, tie: Any) -> Any:
-    share = to_a + tie * 0.5
+def _split(ctx: Any, grad: Any, not_a: Any, not_b: Any, tie: Any) -> Any:
     need_a, need_b = ctx.needs_input_grad
-    return grad * share if need_a else None, grad * (1.0 - share) if need_b else None
+    grad = grad * (1.0 - tie * 0.5)
+    grad_a = both.where(not_a, 0.0, grad) if need_a else None
+    return grad_a, both.where(not_b, 0.0, grad) if need_b else None
 
 
 class Where(Function):
@@ -400,11 +400,10 @@ class Where(Function):
     def backward(ctx: Any, grad: Any) -> Any:
         (condition,) = ctx.saved_tensors
         _, need_a, need_b = ctx.needs_input_grad
-        zero = grad * 0.0
         return (
             None,
-            both.where(condition, grad, zero) if need_a else None,
-            both.where(condition, zero, grad) if need_b else None,
+            both.where(condition, grad, 0.0) if need_a else None,
+            both.where(condition, 0.0, grad) if need_b else None,
         )
 
 

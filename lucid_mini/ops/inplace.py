@@ -74,11 +74,6 @@ def _apart(y: Tensor, x: Tensor) -> Tensor:
     return _before(y) if owner(y._data) is owner(x._data) else y
 
 
-def _zeros_like(grad: Any) -> Any:
-    """Zeros of the shape of `grad`; 0 times it would make nan of inf."""
-    return fresh(np.zeros_like(grad._data)) if both.is_tensor(grad) else np.zeros_like(grad)
-
-
 def _fitting(x: Tensor, y: Tensor) -> Array:
     """The array of `y`, cast to `x`'s dtype.
 
@@ -188,7 +183,7 @@ class PowInPlace(_InPlace):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         (old,), n = ctx.saved_tensors, ctx.saved_variables.n
-        return _zeros_like(grad) if n == 0 else grad * (n * old ** (n - 1)), None
+        return both.zeros_like(grad) if n == 0 else grad * (n * old ** (n - 1)), None
 
 
 class ExpInPlace(_InPlace):
@@ -226,9 +221,9 @@ class ClampInPlace(_InPlace):
     def backward(ctx: Any, grad: Any) -> Any:
         (x,), bounds = ctx.saved_tensors, ctx.saved_variables
         if bounds.low is not None:
-            grad = grad * (x >= bounds.low)
+            grad = both.masked(grad, x >= bounds.low)
         if bounds.high is not None:
-            grad = grad * (x <= bounds.high)
+            grad = both.masked(grad, x <= bounds.high)
         return grad, None, None
 
 
@@ -244,7 +239,7 @@ class Fill(_InPlace):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        return _zeros_like(grad), None
+        return both.zeros_like(grad), None
 
 
 class Copy(_InPlace):
@@ -260,7 +255,7 @@ class Copy(_InPlace):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        return _zeros_like(grad) if ctx.needs_input_grad[0] else None, grad
+        return both.zeros_like(grad) if ctx.needs_input_grad[0] else None, grad
 
 
 class SetItem(_InPlace):

@@ -76,7 +76,7 @@ class Extreme(Function):
         x, out = ctx.saved_tensors
         best = x == out.reshape(ctx.kept)
         count = best.sum(axis=ctx.axes, keepdims=True)
-        return grad.reshape(ctx.kept) * best / count, None, None, None
+        return both.masked(grad.reshape(ctx.kept) / count, best), None, None, None
 
 
 class ArgExtreme(Function):
