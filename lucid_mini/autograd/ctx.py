@@ -658,7 +658,7 @@ def _a(noun: str) -> str:
     """The name of a type with its article, for an error text."""
     if noun == "NoneType":
         return "None"
-    return f"{'an' if noun[:1] in 'aeiouAEIOU' else 'a'} {noun}"
+    return f"{'an' if noun[:1] in 'aeiouAEIOU' or noun == 'ndarray' else 'a'} {noun}"
 
 
 def better_missing(error: AttributeError, ctx: FunctionCtx) -> AttributeError:

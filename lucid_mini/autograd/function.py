@@ -692,7 +692,10 @@ class _Missing:
 
 
 def _apply_on_the_base(*args: Any, **kwargs: Any) -> NoReturn:
-    raise TypeError("Function.apply works on a subclass; Function itself has no forward")
+    raise TypeError(
+        "Function.apply works on a subclass; Function itself has no forward. Define one in a "
+        "subclass."
+    )
 
 
 Function._apply = staticmethod(_apply_on_the_base)

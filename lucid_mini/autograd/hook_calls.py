@@ -139,7 +139,7 @@ def _replaced(hook: Callable[..., Any], result: Any, grad: Any, create: bool) ->
         if result.shape != grad.shape:
             raise GradientShapeError(
                 f"hook {_name(hook)} returned a gradient of shape {result.shape} for one of shape "
-                f"{grad.shape}."
+                f"{grad.shape}. Return one of that shape."
             )
         if result.dtype is not grad.dtype:
             result = result.to(grad.dtype)

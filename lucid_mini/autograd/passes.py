@@ -118,7 +118,7 @@ def _roots(tensors: Any, gradients: Any, create: bool) -> list[tuple[Any, int, A
     roots = []
     for index, (tensor, gradient) in enumerate(zip(tensors, gradients, strict=True)):
         if not hasattr(tensor, "_memory"):
-            raise TypeError(f"root {index} is no tensor but {type(tensor).__name__}")
+            raise TypeError(f"root {index} is no tensor but {type(tensor).__name__}; pass tensors")
         if tensor._node is None:
             raise NoGradientError(
                 f"root {index} of backward does not require grad and has no history. Call "
@@ -143,7 +143,8 @@ def _seed(tensor: Any, gradient: Any, create: bool) -> Any:
         )
     if gradient.shape != tensor.shape:
         raise ValueError(
-            f"the gradient given has shape {gradient.shape}, but the root has shape {tensor.shape}"
+            f"the gradient given has shape {gradient.shape}, but the root has shape "
+            f"{tensor.shape}; they must be equal"
         )
     if gradient.dtype is not tensor.dtype:
         gradient = gradient.to(tensor.dtype)
@@ -158,10 +159,15 @@ def _targets(inputs: Any, caller: str) -> list[tuple[Any, int]]:
     targets = []
     for index, tensor in enumerate(_listed(inputs)):
         if not hasattr(tensor, "_memory"):
-            raise TypeError(f"{caller}: input {index} is no tensor but {type(tensor).__name__}")
+            raise TypeError(
+                f"{caller}: input {index} is no tensor but {type(tensor).__name__}; pass tensors"
+            )
         if tensor._node is None:
-            raise NoGradientError(f"{caller}: input {index} does not require grad")
+            raise NoGradientError(
+                f"{caller}: input {index} does not require grad. Call requires_grad_() on it "
+                "before the outputs are computed."
+            )
         targets.append((tensor._node, tensor._output_nr))
     if not targets:
-        raise ValueError(f"{caller}: no inputs were given")
+        raise ValueError(f"{caller}: no inputs were given; pass at least one tensor")
     return targets

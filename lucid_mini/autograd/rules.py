@@ -185,7 +185,7 @@ def _refuse_type(g: Any, node: Any, index: int, wanted: str) -> NoReturn:
 
 
 def _refuse_shape(node: Any, index: int, got: tuple[int, ...], shape: tuple[int, ...]) -> NoReturn:
-    hint = ""
+    hint = " Return one of that shape."
     if broadcasts_to(shape, got):
         hint = f" Forward broadcast it; sum the gradient over axis {stretched_axes(shape, got)}."
     raise GradientShapeError(

@@ -135,7 +135,15 @@ class Tensor:
     data = property(numpy, doc="A read-only view of the array, as `numpy()`.")
 
     def item(self) -> Any:
-        """The one element, as a Python number."""
+        """The one element, as a Python number.
+
+        Raises: ValueError for more or fewer elements.
+        """
+        if self._data.size != 1:
+            raise ValueError(
+                f"a tensor of {self._data.size} elements is not one number; use tolist(), or index "
+                "the element"
+            )
         return self._data.item()
 
     def tolist(self) -> Any:
@@ -149,12 +157,12 @@ class Tensor:
 
     def __len__(self) -> int:
         if not self._data.ndim:
-            raise TypeError("len() of a 0-d tensor")
+            raise TypeError("len() of a 0-d tensor; use numel() for the number of elements")
         return len(self._data)
 
     def __iter__(self) -> Iterator["Tensor"]:
         if not self._data.ndim:
-            raise TypeError("iteration over a 0-d tensor")
+            raise TypeError("iteration over a 0-d tensor; use item() for its number")
         return iter([self[i] for i in range(len(self._data))])
 
     def __bool__(self) -> bool:
@@ -166,10 +174,10 @@ class Tensor:
         return bool(self._data)
 
     def __float__(self) -> float:
-        return float(self._data.item())
+        return float(self.item())
 
     def __int__(self) -> int:
-        return int(self._data.item())
+        return int(self.item())
 
     def __index__(self) -> int:
         return int(self._data.__index__())
@@ -266,7 +274,7 @@ class Tensor:
             if value._data.shape != self._data.shape:
                 raise ValueError(
                     f".grad of a tensor of shape {self._data.shape} cannot have shape "
-                    f"{value._data.shape}"
+                    f"{value._data.shape}; give it the shape of its tensor"
                 )
         self._grad = value
 
@@ -277,7 +285,8 @@ class Tensor:
         """
         if self._node is None:
             raise NoGradientError(
-                "retain_grad: this tensor does not require grad; nothing will be computed for it"
+                "retain_grad: this tensor does not require grad; nothing will be computed for it. "
+                "Call requires_grad_() on a leaf it is computed from."
             )
         if not self.is_leaf:
             self._node._rare().retain[self._output_nr] = weakref.ref(self)

@@ -82,10 +82,14 @@ def _fitting(x: Tensor, y: Tensor) -> Array:
     """
     if not both.broadcasts_to(y.shape, x.shape):
         raise ValueError(
-            f"a tensor of shape {y.shape} does not broadcast into one of shape {x.shape}"
+            f"a tensor of shape {y.shape} does not broadcast into one of shape {x.shape}; use the "
+            "op that is not in place"
         )
     if x.dtype.kind in "biu" and y.dtype.kind == "f":
-        raise TypeError(f"a {y.dtype} result cannot be written into a tensor of {x.dtype}")
+        raise TypeError(
+            f"a {y.dtype} result cannot be written into a tensor of {x.dtype}; use the op that is "
+            "not in place, or x.to(float) first"
+        )
     return y._data.astype(x.dtype, copy=False)
 
 
@@ -270,7 +274,8 @@ class SetItem(_InPlace):
         fitting = y.shape[lead:] if lead > 0 and set(y.shape[:lead]) == {1} else y.shape
         if not both.broadcasts_to(fitting, target):
             raise ValueError(
-                f"a tensor of shape {y.shape} does not broadcast into x[index] of shape {target}"
+                f"a tensor of shape {y.shape} does not broadcast into x[index] of shape {target}; "
+                "it must have that shape or broadcast to it"
             )
         value = y._data.astype(x.dtype, copy=False).reshape(fitting)
         data = _write(ctx, x)

@@ -57,7 +57,7 @@ def axes_of(dim: Any, ndim: int) -> tuple[int, ...]:
     dims = dim if isinstance(dim, tuple | list) else (dim,)
     axes = sorted(axis_of(d, ndim) for d in dims)
     if len(set(axes)) != len(axes):
-        raise ValueError(f"dimension named twice in {dim}")
+        raise ValueError(f"dimension named twice in {dim}; name each once")
     return tuple(axes) if ndim else ()  # a tensor without dimensions still answers to 0 and -1
 
 
@@ -68,7 +68,10 @@ def axis_of(dim: int, ndim: int) -> int:
     """
     span = max(ndim, 1)
     if not -span <= dim < span:
-        raise IndexError(f"dimension {dim} is out of range for a tensor of {ndim} dimensions")
+        raise IndexError(
+            f"dimension {dim} is out of range for a tensor of {ndim} dimensions; use one from "
+            f"{-span} to {span - 1}"
+        )
     return dim % span
 
 

@@ -167,6 +167,7 @@ def _several(tensors: Any, name: str) -> list[Any]:
             raise TypeError(f"{name}: item {index} is no tensor but {type(t).__name__}")
         if name == "stack" and t.shape != several[0].shape:
             raise ValueError(
-                f"stack: item {index} has shape {t.shape}, and item 0 has {several[0].shape}"
+                f"stack: item {index} has shape {t.shape}, and item 0 has {several[0].shape}; "
+                "all must have one shape"
             )
     return several

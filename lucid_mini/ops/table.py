@@ -353,7 +353,7 @@ def split(
     if sum(sizes) != total:
         raise ValueError(
             f"split: the lengths {tuple(sizes)} add up to {sum(sizes)}, but dimension {dim} has "
-            f"{total}"
+            f"{total}; they must add up to that"
         )
     return s.Split.apply(x, tuple(sizes), axis)  # type: ignore[no-any-return]
 
@@ -472,10 +472,11 @@ def _answer_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **op
     name = {"absolute": "abs", "negative": "neg"}.get(ufunc.__name__, ufunc.__name__)
     if method == "reduce":
         name = reductions.get(name, name)
+    whole = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     use = f"lm.{name}(x)" if name in FUNCTIONS else "an operator or a function of lm (lm.exp, …)"
     raise TypeError(
-        f"np.{ufunc.__name__} on a tensor would compute without recording. Use {use}, or "
-        f"np.{ufunc.__name__}(x.numpy()) for an array without history."
+        f"np.{whole} on a tensor would compute without recording. Use {use}, or "
+        f"np.{whole}(x.numpy()) for an array without history."
     )
 
 

@@ -419,7 +419,7 @@ def test_a_tensor_hidden_in_a_list_among_the_outputs_is_refused():  # R18
         (lambda x: None, "None", False),
         (lambda x: (), "a tuple", False),
         (lambda x: (None, "text"), "a tuple", False),
-        (lambda x: x.numpy() * 2, "a ndarray", True),
+        (lambda x: x.numpy() * 2, "an ndarray", True),
         (lambda x: 3.0, "a float", True),
         (lambda x: x.numpy().sum(), "a float64", True),
         (lambda x: (x.numpy(), 3), "a tuple", True),
