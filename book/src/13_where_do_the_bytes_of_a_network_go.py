@@ -144,7 +144,9 @@ def kind(b):
 
 
 def alive(event):
-    return [b for b in t.buffers if b.allocated <= event and (b.freed or event + 1) > event]
+    """The buffers alive at an event of the trace."""
+    born = [b for b in t.buffers if b.allocated <= event]
+    return [b for b in born if b.freed is None or b.freed > event]
 
 
 def account(event):
@@ -160,7 +162,8 @@ top = retained.index(max(retained))
 at_top = account(top)
 new = sum(at_top.values()) - at_top["parameters"]
 table(["kind", "bytes at the peak"], [[name, f"{n:,}"] for name, n in at_top.items()])
-print(f"without the parameters, which were there before: {new:,}; t.peak(): {t.peak():,}")
+print(f"without the parameters, which were there before: {new:,}")
+print(f"t.peak(): {t.peak():,}")
 reveal(guess, max(at_top, key=at_top.get))
 
 # %% [markdown]
@@ -168,11 +171,10 @@ reveal(guess, max(at_top, key=at_top.get))
 # nobody will ever look at. Which ones?
 
 # %%
-rows = [
-    [b.name, kind(b), f"{b.nbytes:,}", ", ".join(b.saved_by)]
-    for b in alive(top)
-    if not b.existed  # the parameters
-]
+rows = []
+for b in alive(top):
+    if not b.existed:  # no parameter
+        rows.append([b.name, kind(b), f"{b.nbytes:,}", ", ".join(b.saved_by)])
 table(["alive at the peak", "kind", "bytes", "saved by"], rows)
 
 # %% [markdown]
@@ -185,12 +187,13 @@ over_time = [account(event) for event in range(len(retained))]
 for accounted, measured in zip(over_time, retained, strict=True):
     assert sum(accounted.values()) - accounted["parameters"] == measured
 lines = {name: [a[name] for a in over_time] for name in at_top if name != "parameters"}
+said = [f"{name}: at most {max(counts):,} bytes" for name, counts in lines.items()]
 curves(
     lines,
     x="event",
     y="bytes alive",
     title="One training step, by kind",
-    caption="; ".join(f"{name}: at most {max(c):,} bytes" for name, c in lines.items()) + ".",
+    caption="; ".join(said) + ".",
 )
 
 # %% [markdown]
