@@ -23,7 +23,7 @@ from .ctx import _SMALL
 from .engine import NOT_A_TENSOR, reachable
 from .function import Function
 from .node import AccumulateGrad, Node
-from .saved import DETACHED, SavedAlias, SavedOutput, owner
+from .saved import DETACHED, Packed, SavedAlias, SavedOutput, owner
 from .tensor import Tensor
 
 FORMATS = ("text", "dict", "dot")
@@ -43,7 +43,7 @@ def dump(
     the owning buffer: slots on the same memory have the same `buffer`, all but the first are
     `again`. Its `role` is `input`, `output`, `alias of output` or `intermediate`; `attribute` for
     what lies in the bag of the ctx, `object` for a named value that is no tensor, `packed` for what
-    a hook packed, and `unknown` where nothing tells.
+    a hook packed (the bytes are those of what it made), and `unknown` where nothing tells.
 
     Keeps: nothing.
     Raises: TypeError for what is neither tensor nor node; ValueError for an unknown format.
@@ -300,14 +300,17 @@ def _rows(
             continue
         key = keys.get(index, index)
         name, role = _identify(slot, key, node, arguments, functions, met)
-        row = _row(key, name, role, slot, buffers)
-        if row["buffer"]:
-            row["version"] = versions[index]
-            row["version_now"] = 0 if slot._memory is None else slot._memory.version
-            if isinstance(slot, Tensor):
-                row["tensor"] = given.of_tensor(slot)
-            elif slot.output_nr >= 0:
-                row["tensor"] = given.of_edge(node, slot.output_nr)
+        row = _row(key, name, role, slot.held if type(slot) is Packed else slot, buffers)
+        row["version"] = versions[index]
+        row["version_now"] = 0 if slot._memory is None else slot._memory.version
+        if type(slot) is Packed:
+            row["shape"], row["dtype"] = list(slot.shape), _dtype_text(slot.dtype)
+        if isinstance(slot, Tensor):
+            row["tensor"] = given.of_tensor(slot)
+        elif type(slot) is Packed and not slot.is_output:
+            row["tensor"] = given.of_edge(slot.node, slot.output_nr)
+        elif slot.output_nr >= 0:
+            row["tensor"] = given.of_edge(node, slot.output_nr)
         rows.append(row)
     for key, at in named.items():
         if type(at) is list and not (at[0] is None or (node.released and type(at[0]) in _SMALL)):
@@ -359,13 +362,13 @@ def _identify(
     source = functions.saved(node).get(key)
     written = source.name if source else None
     fallback = written or (key if isinstance(key, str) else f"saved {key}")
-    if type(slot) in DETACHED:
-        if type(slot) is SavedAlias and slot.output_nr < 0:
-            return fallback, "alias of output"
+    packed = type(slot) is Packed
+    if type(slot) in DETACHED or (packed and slot.is_output):
+        if slot.output_nr < 0:
+            return fallback, "packed" if packed else "alias of output"
         single = node._outputs is None or len(node._outputs) == 1
-        return "output" if single else f"output {slot.output_nr}", "output"
-    if not isinstance(slot, Tensor):
-        return fallback, "packed"
+        name = "output" if single else f"output {slot.output_nr}"
+        return name, "packed" if packed else "output"
     matching = [
         name
         for index, name in enumerate(arguments)
@@ -375,7 +378,9 @@ def _identify(
         fresh = [name for name in matching if name not in met]
         name = written if written in matching else (fresh or matching)[0]
         met.add(name)
-        return name, "input"
+        return name, "packed" if packed else "input"
+    if packed:
+        return fallback, "packed"
     if source is not None and source.is_argument:
         return fallback, "input"
     if slot._node is None and (
@@ -385,13 +390,15 @@ def _identify(
     return fallback, "unknown"
 
 
-def _came_by(tensor: Tensor, upstream: Any, output_nr: int) -> bool:
-    """Whether `tensor` is the argument whose gradient goes to output `output_nr` of `upstream`."""
+def _came_by(slot: Any, upstream: Any, output_nr: int) -> bool:
+    """Whether `slot` is the argument whose gradient goes to output `output_nr` of `upstream`."""
     if upstream is None or upstream is NOT_A_TENSOR:
         return False
-    if tensor._node is upstream:
-        return tensor._output_nr == output_nr
-    return isinstance(upstream, AccumulateGrad) and upstream.variable is tensor
+    if type(slot) is Packed:
+        return slot.node is upstream and slot.output_nr == output_nr
+    if slot._node is upstream:
+        return bool(slot._output_nr == output_nr)
+    return isinstance(upstream, AccumulateGrad) and upstream.variable is slot
 
 
 class _Written(NamedTuple):

@@ -42,8 +42,8 @@ class Clock:
         return Column(self.end, self.end + max(1, round(0.07 * self.end)), "after gc.collect()")
 
     def over(self, step: int) -> int:
-        """When the op that was at work at `step` was over; the next step where no mark says so."""
-        return next((column.end for column in self.columns if column.end > step), step + 1)
+        """When the op that was at work at `step` was over; the end where no mark says so."""
+        return next((column.end for column in self.columns if column.end > step), self.end)
 
     @property
     def collected(self) -> float:

@@ -203,6 +203,7 @@ def _bars(buffer: Any, clock: Clock, ending: str, end: float) -> tuple[Bar, ...]
         last = born if buffer.last_use is None else buffer.last_use
         # Drag begins when the op of the last use is over: before, nobody could let go.
         over = last + 1 if kept else clock.over(last)
+        # An op that was not recorded left no mark: then the next step must do.
         dead = over if over < dead else min(last + 1, dead)
     tail = "kept" if kept else "drag"
     waits = dead

@@ -214,6 +214,25 @@ def test_a_saved_view_of_an_output_is_an_alias_of_it():
     assert (row["name"], row["role"], row["shape"]) == ("flat", "alias of output", [6])
 
 
+def test_a_packed_value_keeps_its_name_and_weighs_what_pack_made_of_it():
+    x = leaf(4, 2)
+    with lm.autograd.saved_tensors_hooks(
+        lambda tensor: tensor.numpy().astype(np.float32), lambda array: lm.tensor(array).to(float)
+    ):
+        y = (x * x).exp()
+    rows = [row for node in dump(y, "dict")["nodes"] for row in node["saved"]]
+    assert [(row["name"], row["role"], row["nbytes"], row["type"]) for row in rows] == [
+        ("a", "packed", 32, "array"),
+        ("b", "packed", 32, "array"),
+        ("output", "packed", 32, "array"),
+    ]
+    assert rows[0]["shape"] == [4, 2]
+    with lm.autograd.saved_tensors_hooks(lambda tensor: "on disk", lambda held: lm.ones(4, 2)):
+        y = x.exp()
+    (row,) = rows_of(dump(y, "dict", names={"y": y}), y.grad_fn.label)
+    assert (row["type"], row["nbytes"], row["buffer"], row["tensor"]) == ("str", 0, None, "y")
+
+
 def test_a_tensor_passed_twice_takes_both_names():
     x = leaf(3)
     rows = rows_of(dump(x * x, "dict"), "mul#1")

@@ -157,6 +157,17 @@ def test_a_partly_released_graph_keeps_its_badges():
 
 
 @pytest.mark.usefixtures("without_dot")
+def test_a_buffer_that_another_node_still_keeps_is_not_counted_as_released():
+    x, w = lm.ones(4).requires_grad_(), lm.ones(4)
+    left, right = x * w, x * w
+    both = left + right
+    before = graph(both)
+    left.sum().backward()
+    caption = "3 nodes, 1 leaf; saved: 32 B in 1 buffer; released: 1 node"
+    assert graph(both, before=before).caption == caption
+
+
+@pytest.mark.usefixtures("without_dot")
 def test_another_before_is_refused():
     loss, _ = step()
     with pytest.raises(TypeError, match=r"a figure that graph returned, or a dict .* not Tensor"):
@@ -238,6 +249,24 @@ def test_a_hostile_name_is_escaped_in_dot():
     assert "<B>a&lt;b&gt;&amp;&quot;c&quot;</B>" in source
     assert 'label=" a<b>&amp;\\"c\\"2 (32, 16)"' in source
     assert "<b>" not in source.replace("a<b>&amp;", "")  # outside of quotes
+
+
+@pytest.mark.usefixtures("without_dot")
+def test_a_row_that_is_neither_input_nor_output_says_what_it_is():
+    class Shifted(lm.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            shifted = lm.tensor(x.numpy() + 1.0)
+            ctx.save_for_backward(x, shifted)
+            return lm.tensor(shifted.numpy() ** 2)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    source = graph(Shifted.apply(lm.ones(3).requires_grad_())).dot()
+    assert ">shifted, intermediate<" in source
+    assert ">x<" in source
 
 
 @pytest.mark.usefixtures("without_dot")

@@ -114,7 +114,7 @@ class Tape:
         sums = [0] * self.end
         for buffer in self.buffers:
             if not buffer.existed:
-                for step in range(buffer.allocated, until(buffer)):
+                for step in range(buffer.allocated, min(until(buffer), self.end)):
                     sums[step] += buffer.nbytes
         return sums
 
@@ -354,19 +354,25 @@ def test_the_drag_in_the_bars_is_the_hatched_area_under_them(trace):
     assert (drawn > 0) == any(row.drag for row in layout.rows)
 
 
-def test_where_no_mark_says_that_an_op_is_over_drag_begins_at_the_next_step():
+@pytest.mark.parametrize("later", [[], [(5, "F exp#1")]])
+def test_where_no_mark_says_that_an_op_is_over_drag_begins_at_the_next_step(later):
     t = Tape()
     t.alloc("a", 8)
     t.use("a")
-    for _ in range(3):
-        t.use("a")
-    t.leak("a", "outside")
     t.alloc("b", 8)
+    t.alloc("c", 8)
+    t.free("a", "the caller", late=True)
+    t.marks = later
     t.stop()
     t._named["a"].drag = 8
-    row = row_of(timeline(t), "a")
-    assert row.bars == (Bar(0, 5, "use"), Bar(5, 7, "drag"))
-    assert row.note == "HELD, by whom was not found"
+    assert row_of(timeline(t), "a").bars == (Bar(0, 2, "use"), Bar(2, 4, "drag"))
+
+
+def test_a_holder_that_was_not_found_is_said_to_be_unknown():
+    t = Tape()
+    t.alloc("a", 8)
+    t.leak("a", "outside")
+    assert row_of(timeline(t.stop()), "a").note == "HELD, by whom was not found"
 
 
 def test_no_drag_is_counted_within_the_op_of_the_last_use():
