@@ -203,16 +203,24 @@ def test_a_saved_tensor_is_held_strongly(no_gc):  # R28
     assert g(x) == [5.0]
 
 
-def test_saving_twice_replaces_the_first_save_and_warns():  # R29
+@pytest.mark.parametrize(
+    ("again", "names"),
+    [
+        (lambda ctx, x: ctx.save_for_backward(x), [0]),
+        (lambda ctx, x: ctx.save_for_backward(u=x), ["u"]),
+    ],
+    ids=["by position", "by name"],
+)
+def test_saving_twice_replaces_the_first_save_and_warns(again, names):  # R29
     x = T(2)
 
     def forward(ctx, x):
         ctx.save_for_backward(x, C(1), name=1)
         with pytest.warns(SavedTwiceWarning, match=r"Probe.*twice.*replaced.*one call") as caught:
-            ctx.save_for_backward(x)
+            again(ctx, x)
         assert caught[0].filename == __file__
         assert len(ctx.saved_tensors) == 1
-        assert list(ctx.saved_variables) == [0]
+        assert list(ctx.saved_variables) == names
         return x * x
 
     y = call(forward, x, backward=lambda ctx, grad: 2 * ctx.saved_tensors[0] * grad)

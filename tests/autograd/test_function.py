@@ -449,6 +449,7 @@ def test_an_input_that_is_returned_comes_back_as_a_new_tensor_on_the_same_memory
     y = Identity.apply(x)
     assert y is not x
     assert np.shares_memory(y.numpy(), x.numpy())
+    assert y._base is x
     assert (x.is_leaf, x.grad_fn, y.grad_fn.name) == (True, None, "IdentityBackward")
     y.sum().backward()
     assert g(x) == [7.0]
