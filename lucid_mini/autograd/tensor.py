@@ -163,7 +163,8 @@ class Tensor:
     def __iter__(self) -> Iterator["Tensor"]:
         if not self._data.ndim:
             raise TypeError("iteration over a 0-d tensor; use item() for its number")
-        return iter([self[i] for i in range(len(self._data))])
+        # One node for all rows: n of them would each put theirs back into zeros of the whole.
+        return iter(self.unbind())
 
     def __bool__(self) -> bool:
         if self._data.size != 1:

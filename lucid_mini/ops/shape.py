@@ -77,6 +77,11 @@ class Cat(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
+        if both.is_tensor(grad):
+            # One node for all pieces: n slices would each put theirs back into zeros of the whole.
+            pieces = Split.apply(grad, ctx.lengths, ctx.axis)
+            needed_of = zip(pieces, ctx.needs_input_grad[1:], strict=True)
+            return None, *[piece if needed else None for piece, needed in needed_of]
         lead = (slice(None),) * ctx.axis
         parts, start = [], 0
         for length, needed in zip(ctx.lengths, ctx.needs_input_grad[1:], strict=True):
