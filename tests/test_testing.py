@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 import lucid_mini as lm
+from lucid_mini.lifetime import holders
 from lucid_mini.testing import assert_freed, assert_gradients, assert_no_drag, assert_no_leaks
 
 
 @pytest.fixture(autouse=True)
-def without_collector() -> Iterator[None]:
+def without_collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(holders, "SEARCH_LIMIT", 20_000)  # not the whole test run
+    monkeypatch.setattr(holders, "FOREIGN_LIMIT", 5_000)
     gc.collect()
     gc.disable()
     yield

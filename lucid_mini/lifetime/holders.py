@@ -20,11 +20,15 @@ import numpy as np
 from ..autograd.callsite import file_of, is_machinery
 from ..autograd.saved import owner
 from ..autograd.tensor import Tensor
-from .edges import INERT, is_library, links, locals_of, user_modules
+from .edges import INERT, Link, is_library, links, locals_of, user_modules
 from .remedies import remedy_for
 
 #: How many objects a search looks at before it says that it stopped.
 SEARCH_LIMIT = 300_000
+#: The same for names of libraries that are running, which seldom are the answer.
+FOREIGN_LIMIT = 50_000
+#: How many more it looks at once it has an answer, to count the other names that lead there.
+COUNT_LIMIT = 20_000
 #: Names that a notebook keeps on its own account: what it displayed, and what was typed.
 _NOTEBOOK = re.compile(r"_{1,3}|_\d+|Out|_oh|In|_ih|_dh|_i{1,3}|_i\d+")
 #: Roots that are no variable of the user.
@@ -48,7 +52,10 @@ class Hop:
 
 @dataclass(frozen=True)
 class Chain:
-    """The shortest way from a name to the memory, and how many other names lead there."""
+    """The shortest way from a name to the memory, and how many other names lead there.
+
+    `others` are counted among the next COUNT_LIMIT objects that the search meets.
+    """
 
     hops: tuple[Hop, ...]
     nbytes: int
@@ -287,20 +294,22 @@ def search(target: Any, frame: types.FrameType | None, passed: Sequence[str] = (
     `passed` are names of the innermost user frame that do not count.
     """
     own, foreign = _roots(frame, passed)
-    found = _Search(target, own).chain()
+    found = _Search(target, own, SEARCH_LIMIT).chain()
     if (found is None or not found.hops) and foreign:
-        found = _Search(target, own + foreign).chain() or found
+        other = _Search(target, foreign, FOREIGN_LIMIT).chain()
+        return other if other is not None and other.hops else found
     return found
 
 
 class _Search:
     """Breadth first from names to one array: the first hit is a shortest chain."""
 
-    def __init__(self, target: Any, roots: list[tuple[Any, Hop]]) -> None:
+    def __init__(self, target: Any, roots: list[tuple[Any, Hop]], limit: int) -> None:
         self.target = target
         self.stopped = False
-        #: For each object met: the first way to it, as (the object before, or None; the hop).
-        self.first: dict[int, tuple[int | None, Hop]] = {}
+        self.limit = limit
+        #: For each object met: the first way to it, as (the object before, or None; the edge).
+        self.first: dict[int, tuple[int | None, Link | Hop]] = {}
         #: For each object met: all objects that hold it, and the names that do.
         self.parents: dict[int, list[int]] = {}
         self.names: dict[int, list[str]] = {}
@@ -312,12 +321,12 @@ class _Search:
         self._hits: list[int] = []
         self._run()
 
-    def _meet(self, held: Any, holder: int | None, hop: Hop) -> None:
+    def _meet(self, held: Any, holder: int | None, edge: Link | Hop) -> None:
         key = id(held)
         if holder is not None:
             self.parents.setdefault(key, []).append(holder)
         if key not in self.first:
-            self.first[key] = holder, hop
+            self.first[key] = holder, edge
             self._met.append(held)
             self._queue.append(held)
 
@@ -325,15 +334,17 @@ class _Search:
         while self._queue:
             holder = self._queue.popleft()
             if isinstance(holder, np.ndarray) and owner(holder) is self.target:
+                if not self._hits:
+                    self.limit = min(self.limit, len(self._met) + COUNT_LIMIT)
                 self._hits.append(id(holder))
                 continue
-            if len(self._met) > SEARCH_LIMIT:
-                self.stopped = True
+            if len(self._met) > self.limit:
+                self.stopped = not self._hits
                 return
             key = id(holder)
             for link in links(holder):
                 if not isinstance(link.held, INERT):
-                    self._meet(link.held, key, Hop(shown(link.held), link.how, link.by, link.where))
+                    self._meet(link.held, key, link)
 
     def chain(self) -> Chain | None:
         """The shortest chain, or None where no name leads to the array."""
@@ -342,8 +353,10 @@ class _Search:
         hops: list[Hop] = []
         key: int | None = self._hits[0]
         while key is not None:
-            key, hop = self.first[key]
-            hops.append(hop)
+            key, edge = self.first[key]
+            if isinstance(edge, Link):
+                edge = Hop(shown(edge.held), edge.how, edge.by, edge.where)
+            hops.append(edge)
         return Chain(
             tuple(reversed(hops)), self.target.nbytes, self._count_names() - 1, self.stopped
         )

@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 import lucid_mini as lm
-from lucid_mini.lifetime import Chain, why_alive
+from lucid_mini.lifetime import Chain, holders, why_alive
+
+
+@pytest.fixture(autouse=True)
+def a_search_that_does_not_walk_the_whole_test_run(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of collected tests are reachable here; only the deep structures need the full reach."""
+    if "100_000_deep" not in request.node.name:
+        monkeypatch.setattr(holders, "SEARCH_LIMIT", 20_000)
+        monkeypatch.setattr(holders, "FOREIGN_LIMIT", 5_000)
 
 
 def big() -> lm.Tensor:
@@ -276,8 +286,6 @@ def test_a_structure_100_000_deep_is_searched_without_recursion(deep: str) -> No
 
 
 def test_a_search_that_is_too_large_stops_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lucid_mini.lifetime import holders
-
     monkeypatch.setattr(holders, "SEARCH_LIMIT", 1000)
     t = big()
     ref = weakref.ref(t)
