@@ -17,7 +17,7 @@ from lucid_mini.lifetime import Chain, holders, why_alive
 def a_search_that_does_not_walk_the_whole_test_run(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Thousands of collected tests are reachable here; only the deep structures need the full reach."""
+    """Thousands of tests are reachable here; only the deep structures need the full reach."""
     if "100_000_deep" not in request.node.name:
         monkeypatch.setattr(holders, "SEARCH_LIMIT", 20_000)
         monkeypatch.setattr(holders, "FOREIGN_LIMIT", 5_000)
