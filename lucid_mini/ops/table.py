@@ -397,6 +397,11 @@ def _where(self: Tensor, condition: Any, x: Any, y: Any) -> Any:
     return where(condition, x, y)
 
 
+def where_method(x: Tensor, condition: Any, other: Any) -> Any:
+    """Take x where `condition` holds, `other` elsewhere."""
+    return where(condition, x, other)
+
+
 def getitem(x: Tensor, index: Any) -> Tensor:
     """x[index], as NumPy: a view for slices and integers, a copy for arrays and masks."""
     return Index.apply(x, as_index(index))  # type: ignore[no-any-return]
@@ -571,6 +576,7 @@ METHODS: dict[str, Any] = {
     "__array_ufunc__": _answer_ufunc,
     "__hash__": Tensor.__hash__,
     "_where": _where,
+    "where": where_method,
     "view": view,
     "expand": expand,
     "to": to,
