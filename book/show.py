@@ -261,9 +261,56 @@ def curves(
     longest = max(len(values) for values in lines.values())
     at = sorted({1, *(round(longest * part / 4) for part in (1, 2, 3, 4))} - {0})
     head = ["", *(str(n) for n in at)]
-    rows = [[name, *(f"{values[n - 1]:,.0f}" for n in at)] for name, values in lines.items()]
+    rows = [
+        [name, *(f"{values[n - 1]:,.0f}" if n <= len(values) else "" for n in at)]
+        for name, values in lines.items()
+    ]
     text = f"{y}, over {x}\n" + "\n".join(_columns(head, rows))
     return Plot(figure, title=title, caption=caption, text=text)
+
+
+#: What an event does to the memory it names, and how it is marked.
+_TOUCHES = {"alloc": "made by", "save": "saved by", "write": "written by", "unpack": "read by"}
+
+
+def versions(trace: Any, buffer: str, *, title: str) -> Plot:
+    """The version of one buffer of a trace over the events that make, save, write and read it."""
+    version = 0
+    saved: dict[str, int] = {}
+    rows: list[list[str]] = []
+    for event in trace.events:
+        if event.buffer != buffer or event.kind not in _TOUCHES:
+            continue
+        version += event.kind == "write"
+        said = ""
+        if event.kind == "save":
+            saved[event.node] = version
+        elif event.kind == "unpack" and event.node in saved:
+            fits = saved[event.node] == version
+            said = f"saved at {saved[event.node]}: {'the same' if fits else 'another'}"
+        row = [f"{_TOUCHES[event.kind]} {event.node}", str(version), said]
+        if row not in rows[-1:]:
+            rows.append(row)
+    figure, axes = _pyplot().subplots(figsize=(7.2, 2.6))
+    at, counts = range(len(rows)), [int(row[1]) for row in rows]
+    axes.step(at, counts, where="post", color="#0072B2")
+    for x, (what, count, said) in enumerate(rows):
+        wrong = said.endswith("another")
+        axes.plot(x, int(count), "X" if wrong else "o", color="#8A3800" if wrong else "#0072B2")
+        words = what.replace(" by ", " by\n") + (f"\n{said}" if said else "")
+        axes.annotate(words, (x, int(count)), (0, 8), textcoords="offset points", ha="center")
+    axes.set_title(title)
+    axes.set_xticks([])
+    axes.set_yticks(range(max(counts, default=0) + 1))
+    axes.set_ylabel("version")
+    axes.set_xlim(-0.5, len(rows) - 0.5)
+    axes.set_ylim(-0.3, max(counts, default=0) + 1)
+    return Plot(
+        figure,
+        title=title,
+        caption=f"{buffer} was written {version} times.".replace("1 times", "once"),
+        text="\n".join(_columns(["event", "version", ""], rows)),
+    )
 
 
 def _safe(text: str) -> str:

@@ -234,3 +234,29 @@ def test_bars_of_saved_values_count_a_buffer_once():
     assert bars.caption == "square: 128 bytes; sine: 128 bytes."
     assert "(again)" in repr(bars)
     gc.collect()
+
+
+def test_versions_tell_who_wrote_and_who_reads_another_version():
+    lm.reset_names()
+    with lm.lifetime.trace() as trace:
+        w = lm.ones(3, requires_grad=True)
+        h = w * 2
+        y = h * h
+        h += 1
+        with pytest.raises(lm.errors.VersionMismatchError):
+            y.sum().backward()
+    figure = show.versions(trace, "mul#1", title="Versions")
+    assert "written by add_in_place        1" in figure.text()
+    assert "read by mul#2                  1  saved at 0: another" in figure.text()
+    assert figure.caption == "mul#1 was written once."
+    assert "<svg" in figure.svg()
+
+
+def test_versions_of_what_was_not_written_are_all_the_same():
+    lm.reset_names()
+    with lm.lifetime.trace() as trace:
+        h = lm.ones(3, requires_grad=True) * 2
+        (h * h).sum().backward()
+    figure = show.versions(trace, "mul#1", title="Versions")
+    assert "saved at 0: the same" in figure.text()
+    assert figure.caption == "mul#1 was written 0 times."
