@@ -313,5 +313,46 @@ def versions(trace: Any, buffer: str, *, title: str) -> Plot:
     )
 
 
+def shapes(inputs: Mapping[str, Any], shape: tuple[int, ...], *, title: str) -> Plot:
+    """How inputs are broadcast to `shape`, and over which axes their gradients are summed."""
+    rows = []
+    for name, value in inputs.items():
+        added = len(shape) - value.ndim
+        gone = [f"{axis}" for axis in range(added)]
+        kept = [
+            f"{axis}"
+            for axis in range(added, len(shape))
+            if value.shape[axis - added] == 1 and shape[axis] != 1
+        ]
+        repeats = ", ".join(f"axis {axis}: {shape[int(axis)]} times" for axis in gone + kept)
+        sums = ", ".join([f"axis {a}, gone" for a in gone] + [f"axis {a}, kept as 1" for a in kept])
+        rows.append([name, str(value.shape), repeats or "nothing", str(shape), sums or "nothing"])
+    figure, axes = _pyplot().subplots(figsize=(7.2, 0.4 + 0.9 * len(rows)))
+    axes.set_axis_off()
+    axes.set_xlim(0, 10)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    box = {"boxstyle": "round", "facecolor": "#E6E6E6", "edgecolor": "#222222"}
+    for y, (name, small, repeats, large, sums) in enumerate(rows):
+        axes.text(1, y, f"{name} {small}", ha="center", va="center", bbox=box)
+        axes.text(9, y, large, ha="center", va="center", bbox=box)
+        for dy, start_x, end_x, style, color, words in (
+            (-0.14, 2.0, 8.1, "-", "#0072B2", f"forward repeats {repeats}"),
+            (0.14, 8.1, 2.0, "--", "#8A3800", f"backward sums {sums}"),
+        ):
+            arrow = {"arrowstyle": "->", "linestyle": style, "color": color, "linewidth": 1.6}
+            axes.annotate("", (end_x, y + dy), (start_x, y + dy), arrowprops=arrow)
+            axes.text(5, y + 1.9 * dy, words, ha="center", va="center", fontsize=8.5, color=color)
+    axes.set_title(title)
+    summed = sum(row[4] != "nothing" for row in rows)
+    return Plot(
+        figure,
+        title=title,
+        caption=f"{summed} of {len(rows)} gradients are summed.",
+        text="\n".join(
+            _columns(["input", "shape", "forward repeats", "output", "backward sums"], rows)
+        ),
+    )
+
+
 def _safe(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
