@@ -175,6 +175,13 @@ WRITES = {
 }
 
 
+def hooked(x):
+    """A copy of x with a hook: not a view, and not what its own rule has saved."""
+    copy = x.clone()
+    copy.register_hook(doubled)
+    return copy
+
+
 def doubled(grad):
     """A hook. PyTorch calls it with None where a second derivative is zero."""
     return None if grad is None else grad * 2
@@ -186,7 +193,7 @@ FUNCTIONS = {
     "Mul": lambda lib, x, y, n: lib.functions.Mul.apply(x, y if x.shape == y.shape else x),
     "Exp": lambda lib, x, y, n: lib.functions.Exp.apply(x),
     "Split": lambda lib, x, y, n: lib.functions.Split.apply(x),
-    "a hook": lambda lib, x, y, n: x.register_hook(doubled) and None,
+    "a hook": lambda lib, x, y, n: hooked(x),
 }
 OPS = {**UNARY, **BINARY, **REDUCTIONS, **VIEWS, **INDEXING, **WRITES, **FUNCTIONS}
 WAYS = ("plain",) * 6 + ("no_grad", "hooks")
@@ -314,8 +321,12 @@ def compare(program, numbers, libs):
     for number, (mine, right) in enumerate(zip(ours.log, theirs.log, strict=True)):
         where = f"step {number}: {program[number]}"
         refused = ours.refused.get(number), theirs.refused.get(number)
-        if program[number].op == "view" and refused.count(None) == 1:
+        if refused.count(None) == 1 and (
             # What an op has just made lies in memory as NumPy lays it, not as PyTorch does.
+            program[number].op == "view"
+            # PyTorch writes the part of an expanded tensor in which nothing lies twice.
+            or "in an expanded tensor" in str(refused[0])
+        ):
             return compare(program[:number], numbers, libs)
         assert (refused[0] is None) == (refused[1] is None), f"{where} refused: {refused}"
         assert len(mine) == len(right), where

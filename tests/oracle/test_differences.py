@@ -146,6 +146,12 @@ def test_an_operand_may_overlap_what_is_written(lib, ours):
         assert x.tolist() == [[2, 5], [5, 8]]
 
 
+def test_an_expanded_tensor_is_not_written_in_part(lib, ours):
+    x = lib.C(1, 2).expand(2, 2)
+    with refused_here(lib):
+        x[1:] = 5.0
+
+
 def test_steps_may_be_negative(lib, ours):
     x = lib.T(1, 2)
     with refused_there(lib):
@@ -481,6 +487,25 @@ def test_hooks_are_not_called_without_a_gradient(lib, ours):
     if first.requires_grad:
         lib.grad(first.sum(), x, allow_unused=True)
     assert not any(seen) or not ours
+
+
+def test_a_hook_on_a_view_stays_when_the_view_is_written(lib, ours):
+    x = lib.T(1, 2)
+    view = (x * 1)[:1]
+    view.register_hook(lambda grad: grad * 10)
+    view.mul_(3)
+    view.sum().backward()
+    assert g(x) == ([30, 0] if ours else [3, 0])
+
+
+def test_a_product_reads_its_factors_alone(lib, ours):
+    x = lib.T(2, 3)
+    y = x.prod()
+    y.register_hook(lambda grad: grad * 10)
+    (first,) = lib.grad(y, x, create_graph=True)
+    (second,) = lib.grad(first.sum(), x)
+    assert first.tolist() == [30, 20]
+    assert (second.tolist() == [10, 10]) is ours
 
 
 def test_the_version_check_stays_on_under_saved_tensor_hooks(lib, ours, functions):
