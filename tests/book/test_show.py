@@ -260,3 +260,15 @@ def test_versions_of_what_was_not_written_are_all_the_same():
     figure = show.versions(trace, "mul#1", title="Versions")
     assert "saved at 0: the same" in figure.text()
     assert figure.caption == "mul#1 was written 0 times."
+
+
+def test_shapes_tell_which_axes_are_repeated_and_summed():
+    inputs = {"x": lm.ones(4, 3), "b": lm.ones(3), "s": lm.ones(4, 1), "c": lm.ones(1, 1)}
+    figure = show.shapes(inputs, (4, 3), title="Shapes")
+    lines = [" ".join(line.split()) for line in figure.text().splitlines()]
+    assert "x (4, 3) nothing (4, 3) nothing" in lines
+    assert "b (3,) axis 0: 4 times (4, 3) axis 0, gone" in lines
+    assert "s (4, 1) axis 1: 3 times (4, 3) axis 1, kept as 1" in lines
+    both = "axis 0: 4 times, axis 1: 3 times (4, 3) axis 0, kept as 1, axis 1, kept as 1"
+    assert f"c (1, 1) {both}" in lines
+    assert figure.caption == "3 of 4 gradients are summed."
