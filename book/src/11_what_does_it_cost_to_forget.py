@@ -302,9 +302,9 @@ check("11.3", Again)
 # %% [markdown]
 # ## One real bug
 #
-# Mamba's Function asked `if len(ctx.saved_tensors) == 0` and read `ctx.saved_tensors` again a few
-# lines below. Harmless for months; then somebody switched checkpointing on, and no backward ran any
-# more ([mamba#1020](https://github.com/state-spaces/mamba/pull/1020)). PyTorch's checkpoint is made of
+# Mamba's Function asked `if len(ctx.saved_tensors) == 0`, and a few lines below read
+# `ctx.saved_tensors` again. Harmless, until checkpointing was switched on: then the first backward
+# raised ([mamba#1020](https://github.com/state-spaces/mamba/pull/1020)). That checkpoint is made of
 # saved-tensor hooks, and its `unpack` hands a tensor out once. An imitation of such hooks:
 
 

@@ -104,7 +104,7 @@ curves(
 )
 
 # %% [markdown]
-# (Both halves have images by the same people. For handwriting of strangers expect more mistakes.)
+# (Both sets have images by the same people. For handwriting of strangers expect more mistakes.)
 #
 # It is a real network. Now one more step under a trace (chapter 5).
 
@@ -126,7 +126,7 @@ lm.draw.timeline(t)
 lm.draw.memory(t)
 
 # %% [markdown]
-# Retained and needed are one line: this step wastes nothing. So what is it made of? Give each
+# Retained and needed are one line: this step wastes next to nothing. So what is it made of? Give each
 # buffer a kind.
 
 
