@@ -272,3 +272,11 @@ def test_shapes_tell_which_axes_are_repeated_and_summed():
     both = "axis 0: 4 times, axis 1: 3 times (4, 3) axis 0, kept as 1, axis 1, kept as 1"
     assert f"c (1, 1) {both}" in lines
     assert figure.caption == "3 of 4 gradients are summed."
+
+
+def test_a_curve_that_ends_early_has_no_number_after_its_end():
+    figure = show.curves(
+        {"long": [1, 2, 3, 4], "short": [5]}, x="x", y="y", title="t", caption="c."
+    )
+    (row,) = [line for line in figure.text().splitlines() if line.startswith("short")]
+    assert row.split() == ["short", "5"]
