@@ -78,21 +78,31 @@ class Chain:
 
     @property
     def line(self) -> str:
-        """The hop that matters in one line: `make_relu.backward, closure cell 'z' (tour.py:41)`."""
+        """The hop that matters in one line: `make_relu.backward, closure cell 'z' (tour.py:41)`.
+
+        A step into a container is told with the name of the container: `global 'cache'[0]`.
+        """
         if not self.hops:
             return "nothing that a name leads to"
-        hop = self.hops[self.cut]
+        at, steps = self.cut, ""
+        while at and self.hops[at].how.startswith("["):
+            steps = self.hops[at].how + steps
+            at -= 1
+        hop = self.hops[at]
         where = f" ({hop.where})" if hop.where else ""
         by = hop.by
-        for before in self.hops[1 : self.cut]:
+        for before in self.hops[1:at]:
             if before.how in ("its forward", "its backward", "its setup_context"):
                 by = f"{before.by}.{before.how.removeprefix('its ')}"
-        return f"{by}, {hop.how}{where}" if by else f"{hop.how}{where}"
+        return f"{by + ', ' if by else ''}{hop.how}{steps}{where}"
 
     @property
     def remedy(self) -> str:
         """What to do about the hop that matters; "" where nothing is known, or nothing is wrong."""
-        return remedy_for(self.hops[self.cut].how) if self.hops else ""
+        at = self.cut if self.hops else 0
+        while at and self.hops[at].how.startswith("["):
+            at -= 1
+        return remedy_for(self.hops[at].how) if self.hops else ""
 
     def __str__(self) -> str:
         if not self.hops:

@@ -472,3 +472,12 @@ def test_captures_of_shapes_numbers_modules_and_functions_are_no_findings() -> N
         return shape, number, module, function
 
     assert lm.lifetime.scan(quiet) == []
+
+
+def test_a_step_into_a_container_is_told_with_the_containers_name() -> None:
+    with lm.lifetime.trace() as trace:
+        cache = {"layers": [0, lm.ones(6)]}
+    (found,) = trace.survivors()
+    assert found.holder.startswith("local 'cache' of test_a_step_into")
+    assert "['layers'][1] (test_holders.py:" in found.holder
+    assert len(cache) == 1
