@@ -135,7 +135,7 @@ class PowNumber(Function):
             return both.zeros_like(grad), None
         if n == 1:
             return grad, None
-        (x,) = ctx.saved_tensors
+        x = saved[0]
         return grad * (x * 2.0 if n == 2 else n * x ** (n - 1)), None
 
 
@@ -336,8 +336,8 @@ class Clamp(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        (x,) = ctx.saved_tensors
         bounds = ctx.saved_variables
+        x = bounds[0]
         if bounds.low is not None:
             grad = both.masked(grad, x >= bounds.low)
         if bounds.high is not None:

@@ -186,7 +186,8 @@ class PowInPlace(_InPlace):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        (old,), n = ctx.saved_tensors, ctx.saved_variables.n
+        saved = ctx.saved_variables
+        old, n = saved[0], saved.n
         return both.zeros_like(grad) if n == 0 else grad * (n * old ** (n - 1)), None
 
 
@@ -223,7 +224,8 @@ class ClampInPlace(_InPlace):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        (x,), bounds = ctx.saved_tensors, ctx.saved_variables
+        bounds = ctx.saved_variables
+        x = bounds[0]
         if bounds.low is not None:
             grad = both.masked(grad, x >= bounds.low)
         if bounds.high is not None:
