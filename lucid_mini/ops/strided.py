@@ -164,7 +164,6 @@ def rewrite(written: list[tuple[Any, Any, int]]) -> None:
     Each is given with the node and the output number it had before the write. Costs: one node for
     each living view of the same base.
     """
-    touched = [tensor for tensor, before, _ in written if tensor._node is not before]
     renew: dict[int, tuple[Any, Any]] = {}  # id of a base -> the base, the node it had before
     through: list[tuple[Any, Any, int, Place]] = []
     for tensor, before, output_nr in written:
@@ -188,7 +187,7 @@ def rewrite(written: list[tuple[Any, Any, int]]) -> None:
         _keep_retaining(tensor, before, output_nr)
     for base, before in renew.values():
         for view in saved.views_of(base):
-            if not any(view is t for t in touched) and view._data.dtype.kind == "f":
+            if view._data.dtype.kind == "f":
                 _renew(view, base, before)
 
 
@@ -239,12 +238,9 @@ def _keep_retaining(tensor: Any, before: Any, output_nr: int) -> None:
 def _own_rule(node: Any, before: Any) -> Any:
     """The node between a view and its base whose gradient is not that of a view, or None.
 
-    The way up ends at `before`, the node that the base had, or at the write that gave it that one.
+    The way up ends at `before`, the node that the base had.
     """
-    ends = {before}
-    if type(before) is Node and before.function is CopySlices:
-        ends.add(before._next_nodes[1])
-    while node and node not in ends:
+    while node and node is not before:
         if node.function not in VIEWS:
             return node
         node = node._next_nodes[0]

@@ -660,7 +660,8 @@ def test_once_differentiable_runs_a_rule_on_arrays_with_numpy_alone():  # R70
         @once_differentiable
         def backward(ctx, grad):
             (x,) = ctx.saved_tensors
-            return np.exp(np.asarray(x, order="C")) * grad
+            assert type(x) is type(grad) is np.ndarray
+            return np.exp(x) * grad
 
     x = T(0)
     (first,) = lm.autograd.grad(Once.apply(x), x, create_graph=True)

@@ -12,6 +12,7 @@ from lucid_mini.autograd import (
     Function,
     allow_mutation_on_saved_tensors,
     save_on_disk,
+    saved,
     saved_tensors_hooks,
 )
 from lucid_mini.errors import AutogradError, PackError, VersionMismatchError
@@ -357,6 +358,14 @@ def test_unpack_must_give_back_what_pack_was_given(unpack, text):  # R99
     with pytest.raises(PackError, match="square#1: .*" + text):
         y.backward()
     assert g(x) is None
+
+
+def test_outside_their_blocks_packing_and_copying_are_off():  # R99, R87
+    with saved_tensors_hooks(lambda t: t, lambda t: t), allow_mutation_on_saved_tensors():
+        assert saved.packer is not None
+        assert saved.before_write is not None
+    assert saved.packer is None
+    assert saved.before_write is None
 
 
 def test_hooks_that_cannot_be_called_are_refused_at_once():  # R99

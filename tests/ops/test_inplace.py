@@ -43,6 +43,20 @@ class Double(Function):
         return 2 * grad
 
 
+class Into(Function):
+    """A reader's own op that writes one argument into the other."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_dirty(x)
+        x.copy_(y)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None, grad
+
+
 # -- leaves ---------------------------------------------------------------------------------------
 
 
@@ -389,6 +403,9 @@ def test_a_view_made_under_no_grad_of_a_tensor_with_a_history_is_not_written(): 
         v.mul_(2)
     with pytest.raises(AutogradError, match="made under no_grad"):
         v.mul_(w)
+    assert (z.tolist(), z._version) == ([1.0, 2.0], 0)
+    with pytest.raises(AutogradError, match=r"Into would write .* made under no_grad"):
+        Into.apply(v, w)
     assert (z.tolist(), z._version) == ([1.0, 2.0], 0)
     with lm.no_grad():
         v.mul_(2)
