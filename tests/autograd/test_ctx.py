@@ -741,7 +741,9 @@ def test_saving_and_marking_work_only_inside_forward(method, argument):  # R36
     refused(y.grad_fn.ctx)
     with lm.no_grad():
         call(forward, T(1))
+        call(lambda ctx, x: (forward(ctx, x), x), T(1))
     refused(kept[1])
+    refused(kept[2])
 
     def failing(ctx, x):
         kept.append(ctx)
@@ -749,7 +751,7 @@ def test_saving_and_marking_work_only_inside_forward(method, argument):  # R36
 
     with pytest.raises(ValueError, match="no"):
         call(failing, T(1))
-    refused(kept[2])
+    refused(kept[3])
 
 
 def test_saving_and_marking_work_in_setup_context():  # R36
