@@ -345,11 +345,18 @@ def test_the_cycle_may_lead_over_two_leaves():  # R109
             a, b = ctx.saved_tensors
             return grad * b.sin(), grad * a.sin()
 
+    class OneWay(Mul):
+        @staticmethod
+        def backward(ctx, grad):
+            _, b = ctx.saved_tensors
+            return grad * b.sin(), grad * 2
+
     with pytest.warns(LeakWarning, match="sin#"):
         Crossed.apply(T(3), T(4)).backward(create_graph=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error", LeakWarning)
         Crossed.apply(T(3), C(4)).backward(create_graph=True)
+        OneWay.apply(T(3), T(4)).backward(create_graph=True)
 
 
 def test_a_graph_that_does_not_hold_the_leaf_is_no_cycle(no_gc):  # R109
