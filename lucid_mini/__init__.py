@@ -101,4 +101,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE, *_TRANSFORMS})
+    return sorted({*__all__, *_LATE, *_TRANSFORMS})

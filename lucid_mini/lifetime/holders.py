@@ -396,4 +396,7 @@ def shown(value: Any) -> str:
     if isinstance(value, type):
         return f"class {value.__name__}"
     label = getattr(value, "label", None) if hasattr(type(value), "_is_node") else None
-    return str(label) if label else f"a {type(value).__name__}"
+    if label:
+        return str(label)
+    name = type(value).__name__
+    return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"

@@ -11,7 +11,8 @@ _REMEDIES = (
     ("post hook", "capture weakref.ref(tensor) in the hook, and remove the hook when done"),
     (
         "the notebook's",
-        "display a number instead, or run `%reset -f out`; `_` goes with the next output",
+        "what is displayed is kept: display a number, or end the line with `;` "
+        "(`%reset -f out` gives most of it back)",
     ),
     ("sys.last_", "set sys.last_value, sys.last_traceback (and sys.last_exc) to None"),
     ("traceback", "let the exception go: keep str(error), not error"),
