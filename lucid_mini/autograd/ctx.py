@@ -371,15 +371,20 @@ class FunctionCtx(_Fields):
         if self._phase is IDLE:
             # Read from outside a pass: by a tool, or by code that kept the ctx for itself.
             self._refuse_orphan()
-        check_versions(slots, self._versions, self)
         if self._versions is not None:
+            check_versions(slots, self._versions, self)
             slots = restored(slots, self)
         if events.recorder is not None:
             events.recorder.unpacked(self)
+        detached = False
         for slot in slots:
-            if type(slot) in DETACHED:
-                break
-        else:
+            if slot is None:
+                continue
+            detached = detached or type(slot) in DETACHED
+            memory = slot if type(slot) is SavedOutput else slot._memory
+            if memory is not None and memory.version and self._versions is None:
+                check_versions(slots, None, self)
+        if not detached:
             return slots
         node = self._node()
         values = []
