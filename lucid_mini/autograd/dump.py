@@ -10,7 +10,6 @@ a gradient goes: from the node that used a value to the one that made it.
 
 import ast
 import inspect
-import json
 import math
 import textwrap
 from collections.abc import Callable, Mapping
@@ -27,6 +26,9 @@ from .saved import DETACHED, Packed, SavedAlias, SavedOutput, owner
 from .tensor import Tensor
 
 FORMATS = ("text", "dict", "dot")
+
+#: What DOT would read as the end of a quoted string, or as one of its escapes.
+_IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"'})
 
 
 def dump(
@@ -650,5 +652,5 @@ def as_dot(graph: dict[str, Any]) -> str:
 
 def quoted(*lines: str) -> str:
     """Lines of text as one DOT string; no character in them ends it or starts an escape."""
-    safe = [json.dumps(line.replace("&", "&amp;"), ensure_ascii=False)[1:-1] for line in lines]
+    safe = [line.replace("&", "&amp;").translate(_IN_QUOTES) for line in lines]
     return '"' + "\\n".join(safe) + '"'
