@@ -565,6 +565,10 @@ def row_notes(row: dict[str, Any], node_released: bool, nbytes: Callable[[int], 
         notes.append(f"keeps all {nbytes(row['owner_nbytes'])} of its buffer")
     if row["version"] != row["version_now"]:
         notes.append(f"changed in place, version {row['version']} -> {row['version_now']}")
+    if row.get("needed") is False:
+        notes.append("not needed")
+    if row.get("instead"):
+        notes.append(row["instead"])
     return notes
 
 
@@ -574,9 +578,14 @@ def _from(edge: dict[str, Any]) -> str:
 
 
 def sign_of(row: dict[str, Any]) -> str:
-    """`●` keeps its buffer, `○` too, but an earlier row keeps it as well, `×` was released."""
+    """`●` keeps its buffer, `○` too, but an earlier row keeps it as well, `×` was released.
+
+    `▲` keeps it in vain: a row that `needed` says False of.
+    """
     if row.get("released"):
         return "×"
+    if row.get("needed") is False:
+        return "▲"
     return "○" if row["again"] else "●"
 
 

@@ -24,6 +24,8 @@ from lucid_mini.autograd.dump import (
     shape_text,
     sign_of,
 )
+from lucid_mini.autograd.node import reachable
+from lucid_mini.autograd.tensor import Tensor
 from lucid_mini.draw.figure import Figure, PictureError
 from lucid_mini.draw.style import (
     FAINT_INK,
@@ -35,6 +37,7 @@ from lucid_mini.draw.style import (
     shorten,
     wrap,
 )
+from lucid_mini.lifetime.poison import is_needed
 
 #: A picture of a larger graph cannot be read, and takes dot longer than anybody waits.
 MOST_NODES = 150
@@ -70,17 +73,21 @@ def graph(
     *,
     names: Mapping[str, Any] | None = None,
     before: "GraphFigure | dict[str, Any] | None" = None,
+    needed: bool = False,
 ) -> "GraphFigure":
     """Draw the graph upstream of `tensor_or_node`, with what each node has saved.
 
     `names` maps names to tensors; `locals()` will do. A released node remembers nothing of what it
     had saved: to see it struck through, pass the figure (or the `dump(..., "dict")`) that was made
-    before backward as `before`.
+    before backward as `before`. `needed` asks of each saved value whether its node's gradient
+    depends on it (`lifetime.is_needed`, which runs the rules) and marks `▲ not needed`.
 
     Keeps: names and numbers, no tensor and no node.
     Raises: TypeError for what is neither tensor nor node, and for another `before`.
     """
     now = read(tensor_or_node, names, "graph")
+    if needed:
+        _ask_for_need(now, tensor_or_node)
     if isinstance(before, GraphFigure):
         before = before.graph
     if isinstance(before, dict):
@@ -91,6 +98,18 @@ def graph(
             f"not {type(before).__name__}"
         )
     return GraphFigure(now)
+
+
+def _ask_for_need(graph: dict[str, Any], start: Any) -> None:
+    """Note in each row of a saved value whether it was saved in vain, and what would do instead."""
+    root = start._node if isinstance(start, Tensor) else start
+    nodes = [] if root is None else reachable([root])[::-1]
+    for node, entry in zip(nodes, graph["nodes"], strict=True):
+        for row in entry["saved"]:
+            is_slot = isinstance(row["slot"], int) and row["role"] not in ("attribute", "object")
+            if is_slot and not entry["released"]:
+                need = is_needed(node, row["slot"])
+                row["needed"], row["instead"] = bool(need), need.instead
 
 
 class GraphFigure(Figure):
@@ -283,6 +302,7 @@ def _key(graph: dict[str, Any], title: str) -> str:
     for look, sign, meaning in (
         (_SAVED, "●", "saved"),
         (_SAVED, "○", "the same buffer again"),
+        (_SAVED, "▲", "not needed"),
         (_HELD, "●", "still held"),
         (_HELD, "○", "still held, the same buffer"),
         (_GONE, "×", "released"),
@@ -378,7 +398,8 @@ def _row(row: dict[str, Any], node_released: bool, shared: set[str], usual: set[
     lines = [line]
     for note in row_notes(row, node_released, format_bytes):
         if note != "released":
-            words = _ink(_text(note, _CAPTION_WIDTH), RED_INK)
+            # A blank at the end: fonts are a little wider than dot takes them to be.
+            words = _ink(f"{_text(note, _CAPTION_WIDTH)}&#160;&#160;", RED_INK)
             lines.append(f'<TD BGCOLOR="{look.stripe}"></TD><TD {ground}>{words}</TD>')
     return "".join(f"<TR>{line}</TR>" for line in lines)
 

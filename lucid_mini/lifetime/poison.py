@@ -49,7 +49,7 @@ class Need:
             said.append(f"needed for the gradient of {', '.join(needed)}")
         if spared:
             said.append(f"not needed for this input: {', '.join(spared)}")
-        advice = f" {self.instead}" if self.instead else ""
+        advice = f" {self.instead[0].upper()}{self.instead[1:]}." if self.instead else ""
         return (
             f"{self.node}, {self.slot} ({self.nbytes} bytes): {'; '.join(said)}.{advice} {_BLIND}"
         )
@@ -106,12 +106,9 @@ def is_needed(node: Node, slot: int | str) -> Need:
 def _instead(data: Array, needed: bool, depends: Callable[[Array], list[bool]]) -> str:
     """What would do in place of `data`."""
     if not needed:
-        return "Save nothing of it, or its shape."
+        return "its shape would do, if anything"
     if data.dtype.kind == "f" and data.size and not any(depends(data * 3.0)):
-        return (
-            "Only where it is positive, zero or negative matters: "
-            f"a mask of {data.size} bytes would do."
-        )
+        return f"only its sign matters: {data.size} bytes would do"
     return ""
 
 

@@ -487,3 +487,36 @@ def test_the_port_of_dot_is_used_where_there_is_no_dot(monkeypatch, tmp_path):
     assert figure.svg().startswith('<svg role="img">\n<title>Graph of cross_entropy#5</title>')
     given = (tmp_path / "given.dot").read_text(encoding="utf-8")
     assert 'fontname="Arial,Helvetica,sans-serif"' in given  # the port knows no other widths
+
+
+class KeepsInVain(lm.autograd.Function):
+    """Saves x, of which its rule reads the shape, and the mask that it could do with."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sum()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * lm.ones(*x.shape)
+
+
+def test_what_was_saved_in_vain_is_marked_when_it_is_asked_for():
+    x = lm.ones(3, requires_grad=True)
+    loss = KeepsInVain.apply(x * x.exp())
+    assert "▲" not in graph(loss).text()
+    text = graph(loss, needed=True).text()
+    (line,) = [line for line in text.split("\n") if "▲" in line]
+    assert "not needed" in line
+    assert "24 B" in line
+    assert text.count("●") == 2  # x and exp(x), which mul reads
+
+
+@needs_dot
+def test_the_mark_of_what_was_saved_in_vain_stands_in_the_picture():
+    loss = KeepsInVain.apply(lm.ones(3, requires_grad=True) * 2.0)
+    svg = graph(loss, needed=True).svg()
+    assert "▲" in svg
+    assert "not needed" in svg
