@@ -205,6 +205,8 @@ class Tensor:
     def __repr__(self) -> str:
         body = np.array2string(self._data, separator=", ", prefix="tensor(", precision=4)
         parts = [f"tensor({body}"]
+        if not self._data.size and self._data.ndim > 1:
+            parts.append(f"size={self._data.shape}")
         if self._data.dtype not in (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)):
             parts.append(f"dtype={self._data.dtype}")
         if not self.is_leaf:

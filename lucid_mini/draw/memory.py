@@ -129,8 +129,22 @@ def memory(trace: Any) -> "MemoryFigure":
     """The memory curve of a `lm.lifetime.trace`, alone and large.
 
     Keeps: names and numbers; neither the trace nor a buffer.
+    Raises: TypeError for what is no trace.
     """
+    require_trace(trace, "memory")
     return MemoryFigure(trace)
+
+
+def require_trace(trace: Any, caller: str) -> None:
+    """Raise if `trace` is none.
+
+    Raises: TypeError that says how to get one.
+    """
+    if not hasattr(trace, "marks") or not hasattr(trace, "curve"):
+        raise TypeError(
+            f"{caller} takes a trace, not {type(trace).__name__}. Get one by "
+            "`with lm.lifetime.trace() as t: ...`."
+        )
 
 
 class MemoryFigure(style.Painting):

@@ -26,6 +26,7 @@ from lucid_mini.draw.memory import (
     paint_nothing,
     paint_title,
     read_curves,
+    require_trace,
     summary_lines,
 )
 
@@ -100,8 +101,9 @@ def timeline(trace: Any, *, top: int | None = None) -> "TimelineFigure":
     largest or drag most. What existed before the trace has one only if it is saved or held.
 
     Keeps: names and numbers; neither the trace nor a buffer.
-    Raises: ValueError for a `top` below 1.
+    Raises: ValueError for a `top` below 1, TypeError for what is no trace.
     """
+    require_trace(trace, "timeline")
     return TimelineFigure(trace, top=top)
 
 

@@ -409,3 +409,8 @@ def test_a_shallow_copy_shares_memory_and_version_counter():  # R48
     alias = copy.copy(x)
     (alias * 3).sum().backward()
     assert (g(alias), g(x)) == ([3.0, 3.0], None)
+
+
+def test_repr_of_an_empty_tensor_tells_its_shape():
+    assert repr(lm.zeros(0, 3)) == "tensor([], size=(0, 3))"
+    assert repr(lm.zeros(0)) == "tensor([])"

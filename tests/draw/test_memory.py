@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import lucid_mini as lm
 from lucid_mini.draw import style
 from lucid_mini.draw.figure import PictureError
 from lucid_mini.draw.memory import Column, memory
@@ -205,3 +206,9 @@ def test_without_matplotlib_the_text_is_there_and_the_picture_says_how_to_get_it
     assert figure.text() == TWIN
     with pytest.raises(PictureError, match=r"pip install 'lucid-mini\[book\]'"):
         figure.svg()
+
+
+@pytest.mark.parametrize("draw", [lm.draw.memory, lm.draw.timeline])
+def test_what_is_no_trace_is_refused_with_the_way_to_get_one(draw):
+    with pytest.raises(TypeError, match="takes a trace, not int"):
+        draw(3)
