@@ -42,6 +42,7 @@ FILES = {
         ["hook_calls"],
         ["engine"],
         ["passes"],
+        ["timing"],
         ["tensor"],
         ["function"],
         ["hooks"],

@@ -24,6 +24,7 @@ from .function import Function
 from .node import AccumulateGrad, Node
 from .saved import DETACHED, Packed, SavedAlias, SavedOutput, owner
 from .tensor import Tensor
+from .timing import nanoseconds
 
 FORMATS = ("text", "dict", "dot")
 
@@ -58,16 +59,23 @@ def dump(
     return as_dot(graph) if format == "dot" else graph
 
 
-def stats(tensor_or_node: Any) -> dict[str, int]:
+def stats(tensor_or_node: Any, *, timed: bool = False) -> dict[str, Any]:
     """The graph upstream of `tensor_or_node` in numbers, ready for JSON.
 
     `depth` counts the nodes on the longest way to a leaf. `saved_bytes` in `buffers` are those that
     backward will release, `attribute_bytes` those that lie in the bag of a ctx and nowhere else,
-    and stay until the node dies; both count every owning buffer once.
+    and stay until the node dies; both count every owning buffer once. `timed` adds `nanoseconds`:
+    what the rule of each node takes, in a backward pass of a tensor that writes no `.grad`.
 
-    Keeps: nothing.   Raises: TypeError for what is neither tensor nor node.
+    Keeps: nothing.
+    Raises: TypeError for what is neither tensor nor node (`timed`: no tensor with a history).
     """
-    return count(read(tensor_or_node, None, "stats"))
+    numbers: dict[str, Any] = count(read(tensor_or_node, None, "stats"))
+    if timed:
+        if not isinstance(tensor_or_node, Tensor) or tensor_or_node.is_leaf:
+            raise TypeError("stats(timed=True) runs backward, so it takes a tensor with a history")
+        numbers["nanoseconds"] = nanoseconds(tensor_or_node)
+    return numbers
 
 
 def count(graph: dict[str, Any]) -> dict[str, int]:

@@ -573,3 +573,22 @@ def test_dot_reads_the_source_as_it_was_meant():
         ["dot", "-Tsvg"], input=source.encode(), capture_output=True, check=True, timeout=60
     )
     assert b">a&lt;b&gt;&amp;&quot;c&quot;\\</text>" in done.stdout
+
+
+def test_stats_tell_the_time_of_each_node_when_asked_and_change_nothing():  # R104
+    lm.reset_names()
+    x = lm.ones(3, requires_grad=True)
+    y = x.exp() * x
+    assert "nanoseconds" not in stats(y)
+    numbers = stats(y, timed=True)
+    assert list(numbers["nanoseconds"]) == ["mul#2", "exp#1"]
+    assert all(ns > 0 for ns in numbers["nanoseconds"].values())
+    assert json.loads(json.dumps(numbers)) == numbers
+    assert x.grad is None
+    y.sum().backward()
+    assert x.grad is not None
+
+
+def test_a_leaf_has_no_backward_to_time():  # R104
+    with pytest.raises(TypeError, match="takes a tensor with a history"):
+        stats(lm.ones(3, requires_grad=True), timed=True)
