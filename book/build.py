@@ -27,7 +27,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from book.kernels import NO_PICTURE, prepare
+from book.kernels import prepare
 
 BOOK = Path(__file__).resolve().parent
 SOURCES = BOOK / "src"
@@ -190,9 +190,6 @@ def _without_pictures(notebook: Any) -> None:
             data = output.get("data", {})
             for kind in PICTURES:
                 data.pop(kind, None)
-            if "text/plain" in data:
-                text = "".join(data["text/plain"])
-                data["text/plain"] = re.sub(NO_PICTURE, "", text)
 
 
 def _difference(old: Any, new: Any) -> str:

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from book.kernels import NO_PICTURE, prepare
+from book.kernels import prepare
 
 #: Pictures are compared by their text twins, which every figure has: the programs that draw differ
 #: between machines.
@@ -20,7 +20,6 @@ def pytest_collectstart(collector: Any) -> None:
     if type(collector).__name__ != "IPyNbFile":
         return
     collector.skip_compare = (*collector.skip_compare, *NOT_COMPARED)
-    collector.sanitize_patterns[NO_PICTURE] = ""
     # nbval runs every cell as the first of its kernel: which cell a line is in cannot be compared.
     collector.sanitize_patterns[r"In\[\d+\]"] = "In[n]"
     if not _settings:

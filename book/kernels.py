@@ -14,9 +14,6 @@ FIXED = {
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
 }
 
-#: What a figure adds to its text twin where nothing can draw it: the texts are compared without it.
-NO_PICTURE = r"\n\(Pictures [^\n]*\)\Z"
-
 
 def prepare(folder: Path) -> None:
     """Set the environment variables that kernels inherit; nobody's own settings reach a chapter.

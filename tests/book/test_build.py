@@ -159,7 +159,8 @@ def test_a_picture_that_other_programs_drew_does_not_count_and_its_text_does():
 def test_a_figure_that_could_not_be_drawn_counts_by_its_text():
     (output,) = with_data()["outputs"]
     output["data"] = {
-        "text/plain": ["t\n", "(Pictures of graphs need the program dot: install it.)"]
+        "text/plain": "t",
+        "text/html": "<pre>t\n(Pictures of graphs need the program dot: install it.)</pre>",
     }
     other = notebook(outputs=[output])
     other["metadata"]["lucid_mini"]["pictures"] = "def"
