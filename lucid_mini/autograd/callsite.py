@@ -7,12 +7,14 @@ from typing import Any
 _PACKAGE = __name__.split(".", 1)[0]
 #: Modules of the package that are programs a user runs, and not its machinery.
 _PROGRAMS = frozenset({f"{_PACKAGE}.tour"})
+#: Under `lm.bridge.torch` PyTorch stands between the user's line and the package.
+_INSIDE = frozenset({_PACKAGE, "torch"})
 
 
 def is_machinery(variables: dict[str, Any]) -> bool:
-    """Whether the module with these globals belongs to the inside of the package."""
+    """Whether the module with these globals belongs to the inside of the package, or of PyTorch."""
     name: str = variables.get("__name__", "")
-    return name.split(".", 1)[0] == _PACKAGE and name not in _PROGRAMS
+    return name.split(".", 1)[0] in _INSIDE and name not in _PROGRAMS
 
 
 def call_site(depth: int = 1) -> str:

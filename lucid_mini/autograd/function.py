@@ -352,7 +352,15 @@ class Function:
 
     @classmethod
     def _by_name(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The call, with keyword arguments put where forward's signature has them.
+        """The call, with keyword arguments put where forward's signature has them."""
+        path, given = cls.bound(args, kwargs)
+        return path._apply(*given)
+
+    @classmethod
+    def bound(
+        cls, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> "tuple[type[Function], tuple[Any, ...]]":
+        """Which Function to call with which arguments by position, for a call with keywords.
 
         A parameter that was left out before one that was given gets its default. Keyword-only
         parameters and `**options` count as arguments after the positional ones.
@@ -372,9 +380,9 @@ class Function:
             if p.default is not p.empty:
                 bound.arguments.setdefault(p.name, p.default)
         if not bound.kwargs:
-            return cls._apply(*bound.args)
+            return cls, bound.args
         path = cls._keyword_path(len(bound.args), tuple(bound.kwargs))
-        return path._apply(*bound.args, *bound.kwargs.values())
+        return path, (*bound.args, *bound.kwargs.values())
 
     @classmethod
     def _keyword_path(cls, count: int, names: tuple[str, ...]) -> "type[Function]":
@@ -439,6 +447,7 @@ class Function:
                 if events.recorder is not None:
                     events.recorder.created(made[-1], "constant")
             else:
+                cls.refuse_foreign(args, index)
                 raise TypeError(
                     f"{cls.__name__}: argument '{cls.argument_names(index + 1)[index]}' is "
                     f"{_a(type(a).__name__)}; it must be a tensor, an array or a number"
@@ -463,9 +472,13 @@ class Function:
 
     @classmethod
     def _refuse_hidden(cls, args: tuple[Any, ...], index: int) -> None:
-        """Raise if argument `index` is a container with a tensor that requires grad in it."""
+        """Raise if argument `index` is a container with a tensor that requires grad in it.
+
+        A tensor of PyTorch would lose its gradient as well.
+        """
         if is_small(args[index]):
             return
+        cls.refuse_foreign(args, index)
         name = cls.argument_names(index + 1)[index]
         for path, tensor, _ in tensors_inside(args, index, name, closed=True):
             if tensor._node is not None:
@@ -474,6 +487,19 @@ class Function:
                     f"that holds a tensor which requires grad ({path}), and its gradient would be "
                     "lost. Pass tensors as separate arguments."
                 )
+
+    @classmethod
+    def refuse_foreign(cls, args: tuple[Any, ...], index: int) -> None:
+        """Raise if argument `index` is a tensor of PyTorch: recognised by name, never imported."""
+        kinds = type(args[index]).__mro__
+        if not any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in kinds):
+            return
+        raise TypeError(
+            f"{cls._kind}: argument '{cls.argument_names(index + 1)[index]}' of {cls.__name__} is "
+            "a tensor of PyTorch, and here it takes one of lucid_mini. Say it in PyTorch, with an "
+            "operator or a method (x * y, x.exp()), or take this Function over there with "
+            f"lm.bridge.torch.to_torch({cls.__name__}).apply(...)."
+        )
 
     @classmethod
     def _explain(cls, error: Exception, ctx: FunctionCtx, args: tuple[Any, ...]) -> None:
@@ -779,6 +805,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
             return tuple([closed(result) for result in results])
         return closed(results)
 
+    once.once_differentiable = True  # type: ignore[attr-defined]
     return once
 
 
@@ -794,11 +821,16 @@ class OnceOnly(Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> NoReturn:
         """Raise."""
-        raise AutogradError(
-            f"{ctx.label} is marked once_differentiable, and its gradient was differentiated. "
-            "Write the rule with tensor ops and take the mark away, or do not ask for a second "
-            "derivative through this Function."
-        )
+        refuse_second(ctx.label)
+
+
+def refuse_second(label: str) -> NoReturn:
+    """Raise because the gradient that `label`, a rule, gave was differentiated."""
+    raise AutogradError(
+        f"{label} is marked once_differentiable, and its gradient was differentiated. Write the "
+        "rule with tensor ops and take the mark away, or do not ask for a second derivative "
+        "through this Function."
+    )
 
 
 def _end_of(edge: Edge) -> Tensor:

@@ -22,7 +22,7 @@ class Index(Function):
     def forward(ctx: Any, x: Tensor, index: Any) -> Tensor:
         ctx.save_for_backward(index=index, shape=x._data.shape)
         data = x._data[index]
-        if type(data) is not np.ndarray:
+        if type(data) is not np.ndarray and isinstance(data, np.generic):
             parts = index if isinstance(index, tuple) else (index,)
             data = x._data[(*parts, ...)]  # a 0-d view in place of a NumPy scalar
         return fresh(data)
@@ -55,7 +55,9 @@ class PutBack(Function):
 
 def put_back(x: Array, index: Any, shape: tuple[int, ...]) -> Array:
     """Zeros of `shape`, with `x` added at `index`; an element chosen twice gets both."""
-    out = np.zeros(shape, x.dtype)
+    out: Array = (
+        np.zeros(shape, x.dtype) if type(x) is np.ndarray else np.zeros_like(x, shape=shape)
+    )
     if is_basic(index):
         out[index] = x
     else:
