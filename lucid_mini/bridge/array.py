@@ -28,9 +28,11 @@ class OutsideError(TypeError, AttributeError):
 
 
 def _refuse(name: str, hint: str = "") -> NoReturn:
+    short = name.partition(".")[2].partition(" ")[0]
+    there = f" and torch.{short}" if hasattr(torch, short) else ""
     hint = hint or (
         "Use an operator or a function that both have (x * y, x.sum(axis), lm.exp(x), np.where), "
-        f"or write this Function for PyTorch, with a torch.autograd.Function and torch.{name}."
+        f"or write this Function for PyTorch, with a torch.autograd.Function{there}."
     )
     raise OutsideError(f"{name} does not reach PyTorch over the bridge. {hint}")
 
@@ -151,12 +153,12 @@ class TorchArray(NDArrayOperatorsMixin):
         return self.torch.detach().cpu().numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        _refuse("numpy.asarray", "It would leave PyTorch unseen; x.numpy() says that it is meant.")
+        _refuse("np.asarray", "It would leave PyTorch unseen; x.numpy() says that it is meant.")
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)
-        _refuse(name)
+        _refuse(f"x.{name}")
 
     # -- elements -------------------------------------------------------------------------------
 
