@@ -25,7 +25,7 @@ from . import saved
 from .ctx import ARRAYS, IDLE, _set_named, _set_phase, _set_saved, better_missing
 from .cycles import warn_of_cycle
 from .hook_calls import run_leaf_hooks, run_posthooks, run_prehooks, run_tensor_hooks
-from .mode import mode
+from .mode import thread
 from .node import NOT_A_TENSOR as NOT_A_TENSOR
 from .node import next_pass
 from .node import reachable as reachable
@@ -92,7 +92,7 @@ def traverse(
     freed, nothing = next_pass()
     kind = type(saved.wrap(np.empty(0))) if create else np.ndarray
     node = root = grad = grads = g = step_in = written = None
-    found_mode, mode.recording = mode.recording, create
+    found_mode, thread.mode.recording = thread.mode.recording, create
     try:
         while heap:
             node = heappop(heap)[1]
@@ -164,11 +164,11 @@ def traverse(
             if watch:
                 step = _step(node, step_in, grads, heap, 0 if retain else held)
                 step_in = grads = None
-                mode.recording = found_mode
+                thread.mode.recording = found_mode
                 try:
                     yield step
                 finally:
-                    found_mode, mode.recording = mode.recording, create
+                    found_mode, thread.mode.recording = thread.mode.recording, create
             grads = None
         node = None
         written = _finish(pending, kept, wanted, create)
@@ -182,7 +182,7 @@ def traverse(
         _explain(error, node, starts, freed, nothing, written is not None)
         raise
     finally:
-        mode.recording = found_mode
+        thread.mode.recording = found_mode
         # A failed rule may have left its ctx in the middle of a call.
         if node is not None:
             _set_phase(node._ctx, IDLE)
@@ -278,9 +278,8 @@ def own(pending: dict[Any, Any], key: Any) -> Any:
     """
     grad = pending.pop(key)
     if type(grad) is np.ndarray:
-        if sys.getrefcount(grad) == ALONE and _is_whole(grad):
-            return saved.wrap(grad)
-        return saved.wrap(grad.copy())
+        alone = sys.getrefcount(grad) == ALONE and _is_whole(grad)
+        return saved.wrap(grad if alone else grad.copy())
     data = grad._data
     if sys.getrefcount(grad) == ALONE and sys.getrefcount(data) == ALONE + 1 and _is_whole(data):
         return grad
@@ -291,7 +290,7 @@ def grown(before: Any, grad: Any) -> Any:
     """`.grad` after `grad` arrived: a new tensor, for user code may have seen the one before."""
     if before is None:
         return grad
-    if mode.recording:
+    if thread.mode.recording:
         return before + grad
     return saved.wrap(np.asarray(before._data + grad._data))
 

@@ -38,7 +38,7 @@ from .ctx import (
 )
 from .engine import NOT_A_TENSOR
 from .inside import tensors_inside
-from .mode import mode
+from .mode import thread
 from .node import Edge, Meta, Node, _sequence, kind_of
 from .refcount import ALONE
 from .saved import (
@@ -73,7 +73,7 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
     operator of Tensor can be this very function.
     """
     forward = cls._forward
-    known_needs = cls._needs.get
+    known_needs = cls._needs
     broadcasts = cls.broadcasts
 
     def apply(*args: Any, **kwargs: Any) -> Any:
@@ -82,6 +82,9 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
         next_nodes: list[Any] = []
         flags, bit, nrs = 0, 1, False
         for a in args:
+            if broadcasts and type(a) is not Tensor:
+                args = cls._operands(args)
+                a = args[len(next_nodes)]  # noqa: PLW2901
             if type(a) is Tensor:
                 node = a._node
                 next_nodes.append(node)
@@ -89,17 +92,17 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
                     flags |= bit
                     if a._output_nr:
                         nrs = True
-            elif broadcasts:
-                return apply(*cls._operands(args))
             else:
                 next_nodes.append(NOT_A_TENSOR)
                 if type(a) not in _SMALL:
                     cls._refuse_hidden(args, len(next_nodes) - 1)
             bit += bit
-        needs = known_needs(flags | bit)
-        if needs is None:
+        try:
+            needs = known_needs[flags | bit]
+        except KeyError:
             needs = cls._flags(next_nodes, flags | bit)
 
+        mode = thread.mode
         recording = mode.recording
         ctx: Any = _Fields()
         ctx._function = cls
@@ -109,8 +112,7 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
         ctx.__class__ = FunctionCtx
 
         writes = saved.writes
-        if recording:
-            mode.recording = False
+        mode.recording = False
         try:
             output = forward(ctx, *args)
         except Exception as error:
@@ -130,8 +132,10 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
         )
         alone = fresh and getrefcount(output) == ALONE
         if not (recording and flags):
-            if alone and not mode.inference and events.recorder is None:
+            if fresh and (alone or not is_in(output, args)) and not mode.inference:
                 _set_phase(ctx, IDLE)
+                if events.recorder is not None:
+                    events.recorder.applied(None, cls, args, (output,))
                 return output
             return cls._unrecorded(ctx, args, output, writes)
 
@@ -175,7 +179,7 @@ def _watched(cls: "type[Function]", apply: Callable[..., Any]) -> Callable[..., 
     def apply_and_look(*args: Any, **kwargs: Any) -> Any:
         before = contents(cls._captures)
         output = apply(*args, **kwargs)
-        if mode.recording:
+        if thread.mode.recording:
             outputs = output if isinstance(output, tuple) else (output,)
             warn_of_captures(cls, cls._captures, before, args, outputs)
         return output
@@ -186,14 +190,11 @@ def _watched(cls: "type[Function]", apply: Callable[..., Any]) -> Callable[..., 
 def detach_output(ctx: Any, args: tuple[Any, ...], output: Tensor) -> None:
     """Where the one `output`, or a view of it, was saved: keep its array in place of the tensor."""
     slots = ctx._saved
+    if len(slots) == 1 and slots[0] is output:
+        _set_saved(ctx, (saved_output(output, 0),))
+        return
     for slot in slots:
-        if slot is output:
-            if len(slots) == 1:
-                _set_saved(ctx, (saved_output(output, 0),))
-            else:
-                keep_outputs(ctx, args, (output,), (True,))
-            return
-        if slot is not None and slot._base is output:
+        if slot is output or (slot is not None and slot._base is output):
             keep_outputs(ctx, args, (output,), (True,))
             return
 
@@ -424,15 +425,15 @@ class Function:
         Raises: TypeError for anything else.
         """
         if len(args) == 2:  # x * 0.5 or 1 - x: what nearly every such call is
-            at = 0 if type(args[1]) is Tensor else 1
-            tensor, number = args[1 - at], args[at]
-            if type(tensor) is Tensor and type(number) in (float, int):
+            a, b = args
+            tensor, number = (b, a) if type(b) is Tensor else (a, b)
+            if type(tensor) is Tensor and (type(number) is float or type(number) is int):
                 dtype = tensor._data.dtype
                 if dtype.kind == "f":
                     constant = wrap(np.array(number, dtype))
                     if events.recorder is not None:
                         events.recorder.created(constant, "constant")
-                    return (tensor, constant) if at else (constant, tensor)
+                    return (tensor, constant) if number is b else (constant, tensor)
         dtypes = [a._data.dtype for a in args if type(a) is Tensor]
         like = max(dtypes, key=lambda dtype: "buifc".index(dtype.kind), default=_FLOAT64)
         made: list[Any] = []
@@ -526,7 +527,7 @@ class Function:
         for item in outputs:
             if type(item) is Tensor:
                 result = cls._fresh(item, args, ctx)
-                if mode.inference and result._memory is None:  # neither a view nor written in place
+                if thread.mode.inference and result._memory is None:  # no view, not written into
                     result._memory = INFERENCE
                 made.append(result)
             else:
@@ -772,11 +773,11 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def once(ctx: FunctionCtx, *grads: Any) -> Any:
-        if not mode.recording:
+        if not thread.mode.recording:
             return backward(ctx, *grads)
         node: Any = ctx._phase
         arrays = isinstance(node, Node) and node.function.arrays
-        mode.recording = False
+        thread.mode.recording = False
         try:
             if arrays:
                 _set_phase(ctx, ARRAYS)
@@ -785,7 +786,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
             else:
                 results = backward(ctx, *grads)
         finally:
-            mode.recording = True
+            thread.mode.recording = True
             _set_phase(ctx, node)
         sources = [grad for grad in grads if grad is not None and grad._node is not None]
         if isinstance(node, Node):

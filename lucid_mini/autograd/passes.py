@@ -135,7 +135,8 @@ def _seed(tensor: Any, gradient: Any, create: bool) -> Any:
                 "backward() without a gradient starts at 1 and needs one element; this tensor has "
                 f"shape {tensor.shape}. Sum it first, or pass a gradient of that shape."
             )
-        ones = np.ones(tensor.shape, tensor.dtype)
+        ones = np.empty(tensor.shape, tensor.dtype)
+        ones.fill(1)
         return saved.wrap(ones) if create else ones
     if not hasattr(gradient, "_memory"):
         raise TypeError(

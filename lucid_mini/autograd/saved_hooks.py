@@ -22,7 +22,7 @@ import numpy as np
 from ..errors import PackError
 from . import saved
 from .ctx import FunctionCtx, _a, _set_saved, _set_versions
-from .mode import mode
+from .mode import thread
 from .saved import FROZEN_PACK, PACKED_AWAY, Memory, Packed, SavedOutput, owner
 from .tensor import Tensor, wrap
 
@@ -108,11 +108,11 @@ class saved_tensors_hooks(_Packer):  # noqa: N801 - the name is PyTorch's
     def _pack_slot(self, ctx: FunctionCtx, slot: Any) -> Packed:
         alias = wrap(slot._data)
         alias._memory = FROZEN_PACK
-        found, mode.recording = mode.recording, False
+        found, thread.mode.recording = thread.mode.recording, False
         try:
             return Packed(slot, self._pack(alias), self._unpack)
         finally:
-            mode.recording = found
+            thread.mode.recording = found
 
 
 class save_on_disk(saved_tensors_hooks):  # noqa: N801

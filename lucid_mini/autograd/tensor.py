@@ -15,7 +15,7 @@ from .. import events
 from ..errors import NoGradientError, NotALeafError
 from . import saved
 from .inside import tensors_inside
-from .mode import mode
+from .mode import thread
 from .node import AccumulateGrad
 from .passes import backward
 from .saved import INFERENCE, Memory, memory_of
@@ -80,7 +80,7 @@ class Tensor:
         self._data = as_array(data, dtype)
         self._node = self._grad = self._memory = self._base = None
         self._output_nr = 0
-        if mode.inference:
+        if thread.mode.inference:
             self._memory = INFERENCE
         if requires_grad:
             self.requires_grad_()
@@ -128,8 +128,10 @@ class Tensor:
 
     def numpy(self) -> Array:
         """A read-only view of the array: no writable alias of a tensor's memory is handed out."""
-        view = self._data.view()
-        view.flags.writeable = False
+        if type(self._data) is not np.ndarray:
+            return self._data.view()  # of another library: a copy or a view, as it can
+        view = self._data[...]
+        view.setflags(write=False)  # faster than `flags.writeable = False`
         return view
 
     data = property(numpy, doc="A read-only view of the array, as `numpy()`.")
@@ -388,13 +390,15 @@ def from_numpy(array: Array) -> Tensor:
 
     Raises: TypeError for what is no array of numbers.
     """
-    if not isinstance(array, np.ndarray):
-        raise TypeError(
-            f"from_numpy takes a NumPy array, not {type(array).__name__}; use lm.tensor"
-        )
+    if type(array) is not np.ndarray:
+        if not isinstance(array, np.ndarray):
+            raise TypeError(
+                f"from_numpy takes a NumPy array, not {type(array).__name__}; use lm.tensor"
+            )
+        array = np.asarray(array)
     refuse_objects(array.dtype)
-    made = wrap(array if type(array) is np.ndarray else np.asarray(array))
-    if mode.inference:
+    made = wrap(array)
+    if thread.mode.inference:
         made._memory = INFERENCE
     if events.recorder is not None:
         events.recorder.created(made)

@@ -149,8 +149,10 @@ class TorchArray(NDArrayOperatorsMixin):
         return self.torch.tolist()
 
     def view(self) -> Any:
-        """The numbers as a NumPy array, without history: for those who look."""
-        return self.torch.detach().cpu().numpy()
+        """The numbers as a NumPy array, read-only and without history: for those who look."""
+        numbers = self.torch.detach().cpu().numpy()
+        numbers.setflags(write=False)
+        return numbers
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         _refuse("np.asarray", "It would leave PyTorch unseen; x.numpy() says that it is meant.")

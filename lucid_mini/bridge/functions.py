@@ -26,7 +26,7 @@ from ..autograd import rules, saved
 from ..autograd.captures import contents, warn_of_captures
 from ..autograd.ctx import ARRAYS, FORWARD, FORWARD_UNRECORDED, IDLE, FunctionCtx, better_missing
 from ..autograd.function import Function, is_in, refuse_second
-from ..autograd.mode import mode
+from ..autograd.mode import thread
 from ..autograd.node import NOT_A_TENSOR, AccumulateGrad, Node
 from ..autograd.saved import FROZEN_GRADIENT, Memory
 from ..autograd.shapes import broadcasts_to, sum_to
@@ -199,6 +199,7 @@ def _set(ctx: TorchCtx, field: str, value: Any) -> None:
 @contextmanager
 def _unrecorded() -> Iterator[None]:
     """In the block lucid_mini records no history and notes no event: both are PyTorch's matter."""
+    mode = thread.mode
     recording, recorder = mode.recording, events.recorder
     mode.recording, events.recorder = False, None
     try:

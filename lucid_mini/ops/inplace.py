@@ -13,7 +13,7 @@ import numpy as np
 from ..autograd import saved
 from ..autograd.ctx import refuse_hidden
 from ..autograd.function import Function
-from ..autograd.mode import mode
+from ..autograd.mode import thread
 from ..autograd.saved import owner, record_write, refuse_frozen
 from ..autograd.tensor import Tensor
 from ..errors import AutogradError
@@ -36,7 +36,8 @@ def _guarded(cls: type[Function]) -> Callable[..., Any]:
     """The call path of `cls`, closed to a view made under no_grad of a tensor with a history."""
 
     def apply(x: Tensor, *args: Any) -> Any:
-        if x._base is not None and x._node is None and x._base._node is not None and mode.recording:
+        hidden = x._base is not None and x._node is None and x._base._node is not None
+        if hidden and thread.mode.recording:
             refuse_hidden(x, cls._kind)
         return cls._apply(x, *args)
 
