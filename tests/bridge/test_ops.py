@@ -97,12 +97,14 @@ def test_an_op_gives_the_same_values_and_gradients_in_pytorch(at, monkeypatch):
             np.testing.assert_allclose(b.reshape(a.shape), a, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("at", INSIDE, ids=named)
+#: Where there are no elements, there are no differences to compare with.
+WITH_ELEMENTS = [at for at in INSIDE if all(0 not in shape for shape in at.shapes)]
+
+
+@pytest.mark.parametrize("at", WITH_ELEMENTS, ids=named)
 def test_pytorch_finds_the_gradients_of_an_op_right_to_second_order(at, monkeypatch):
     inputs = samples.made(at, samples.contiguous)
     inputs = [torch.tensor(x.numpy(), requires_grad=True) for x in inputs]
-    if not all(x.numel() for x in inputs):
-        pytest.skip("no elements, no differences")
     fn = over_the_bridge(at, monkeypatch)
     assert torch.autograd.gradcheck(fn, inputs)
     assert torch.autograd.gradgradcheck(fn, inputs, atol=1e-4)
