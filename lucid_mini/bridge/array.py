@@ -274,12 +274,15 @@ FOREIGN.add(TorchArray)
 
 
 def given(value: Any, like: Any) -> Any:
-    """An operand for PyTorch: tensors and arrays as tensors beside `like`, numbers as they are."""
+    """An operand for PyTorch: tensors and arrays as tensors beside `like`, numbers as they are.
+
+    An array without dimensions is a number, too: it goes to no device, and raises no dtype.
+    """
     if isinstance(value, TorchArray):
         return value.torch
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.ndim:
         return tensor_of(value, like.device)
-    return value.item() if isinstance(value, np.generic) else value
+    return value.item() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def tensor_of(array: Any, device: Any) -> Any:
@@ -313,10 +316,10 @@ def index_for(tensor: Any, index: Any) -> Any:
         _refuse("a slice with a step below 0", "PyTorch has none; write x.flip(dim) there.")
     if isinstance(index, list):
         index = np.asarray(index)
-    if isinstance(index, np.ndarray | TorchArray):
-        found = given(index, tensor)
-        return found if found.dtype == torch.bool else found.long()
-    return index.item() if isinstance(index, np.generic) else index
+    found = given(index, tensor)
+    if isinstance(found, torch.Tensor) and found.dtype != torch.bool:
+        return found.long()
+    return found
 
 
 def _several(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -415,8 +418,9 @@ def _add_at(target: Any, index: Any, values: Any) -> None:
     tensor = target.torch
     places = torch.arange(tensor.numel(), device=tensor.device).reshape(tensor.shape)
     places = places[index_for(tensor, index)]
-    added = torch.as_tensor(given(values, tensor)).expand(places.shape).reshape(-1)
-    flat = tensor.reshape(-1).index_add(0, places.reshape(-1), added.to(tensor.dtype))
+    added = torch.as_tensor(given(values, tensor), dtype=tensor.dtype, device=tensor.device)
+    added = added.expand(places.shape).reshape(-1)
+    flat = tensor.reshape(-1).index_add(0, places.reshape(-1), added)
     target.become(flat.reshape(tensor.shape))
 
 
