@@ -8,7 +8,8 @@ computes on PyTorch: operators and NumPy functions hand the call over by NumPy's
 
 What the two libraries both have is here; any other name is a TypeError that says so. Where PyTorch
 records (in a rule under `create_graph`), an in-place operation makes a new tensor and puts it into
-the same TorchArray: a write would spoil what the recorded ops have saved.
+the same TorchArray: a write would spoil what the recorded ops have saved. If a view shares the
+memory it writes all the same, for the view must see it; PyTorch then says what is spoilt.
 """
 
 import operator
@@ -79,13 +80,14 @@ class TorchArray(NDArrayOperatorsMixin):
     Keeps: the tensor, `.torch`. Bytes: its own.
     """
 
-    __slots__ = ("__weakref__", "torch")
+    __slots__ = ("__weakref__", "shared", "torch")
 
     base = None  # PyTorch keeps account of views itself
     flags = SimpleNamespace(writeable=True)
 
     def __init__(self, tensor: Any) -> None:
         self.torch = tensor
+        self.shared = False  # whether another TorchArray is a view of this one, or this of another
 
     # -- what it is -----------------------------------------------------------------------------
 
@@ -165,17 +167,28 @@ class TorchArray(NDArrayOperatorsMixin):
     # -- elements -------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> "TorchArray":
-        return TorchArray(self.torch[index_for(self.torch, index)])
+        return self.view_as(self.torch[index_for(self.torch, index)])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         index = index_for(self.torch, index)
-        written = self.torch.clone() if torch.is_grad_enabled() else self.torch
+        written = self.torch.clone() if self.replaced_by_writes() else self.torch
         written[index] = given(value, self.torch)
         self.torch = written
 
+    def view_as(self, tensor: Any) -> "TorchArray":
+        """A TorchArray on `tensor`, which may be a view of this one's."""
+        made = TorchArray(tensor)
+        if tensor._base is not None:
+            made.shared = self.shared = True
+        return made
+
+    def replaced_by_writes(self) -> bool:
+        """Whether a write makes a new tensor."""
+        return bool(torch.is_grad_enabled()) and not self.shared
+
     def become(self, result: Any) -> None:
         """Take over the elements of `result`, a tensor: in place, unless that is being recorded."""
-        if torch.is_grad_enabled():
+        if self.replaced_by_writes():
             self.torch = result.to(self.torch.dtype).expand(self.torch.shape)
         else:
             self.torch.copy_(result)
@@ -192,16 +205,16 @@ class TorchArray(NDArrayOperatorsMixin):
 
     def reshape(self, *shape: Any) -> "TorchArray":
         """The same elements under another shape."""
-        return TorchArray(self.torch.reshape(_several(shape)))
+        return self.view_as(self.torch.reshape(_several(shape)))
 
     def transpose(self, *axes: Any) -> "TorchArray":
         """The axes in the order given, or reversed; a view."""
         order = _several(axes) or tuple(range(self.torch.ndim))[::-1]
-        return TorchArray(self.torch.permute(order))
+        return self.view_as(self.torch.permute(order))
 
     def swapaxes(self, a: int, b: int) -> "TorchArray":
         """Two axes exchanged; a view."""
-        return TorchArray(self.torch.transpose(a, b))
+        return self.view_as(self.torch.transpose(a, b))
 
     def dot(self, other: Any) -> "TorchArray":
         """The product of two matrices."""
@@ -529,8 +542,8 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.stack: _together(torch.stack),
     np.zeros_like: _filled(0),
     np.ones_like: _filled(1),
-    np.broadcast_to: lambda x, shape: TorchArray(x.torch.expand(shape)),
-    np.moveaxis: lambda x, a, b: TorchArray(x.torch.movedim(a, b)),
+    np.broadcast_to: lambda x, shape: x.view_as(x.torch.expand(shape)),
+    np.moveaxis: lambda x, a, b: x.view_as(x.torch.movedim(a, b)),
     np.transpose: lambda x, axes=(): x.transpose(axes),
     np.swapaxes: lambda x, a, b: x.swapaxes(a, b),
     np.reshape: lambda x, shape: x.reshape(shape),

@@ -454,6 +454,45 @@ def test_a_rule_on_arrays_gets_numpy_s_dialect_and_may_return_an_array():
     assert (g(a), g(b)) == ([[1, 1]], [[0], [0]])
 
 
+def in_place(write):
+    """A rule that computes exp(x) * grad, and then writes into what it has made."""
+
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.exp()
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        made = x.exp()
+        write(made)
+        return made * grad
+
+    return rule(backward, forward)
+
+
+@pytest.mark.parametrize(
+    ("write", "first", "second"),
+    [
+        (lambda made: made.mul_(made), np.exp(1), 2 * np.exp(1)),
+        (lambda made: made.__setitem__(0, 5.0), 5, 0),
+    ],
+)
+def test_a_recorded_rule_may_write_into_what_it_has_made(write, first, second):
+    x = T(0.5)
+    (one,) = torch.autograd.grad(in_place(write).apply(x).sum(), x, create_graph=True)
+    (two,) = torch.autograd.grad(one.sum(), x)
+    assert (one.tolist(), two.tolist()) == (pytest.approx([first]), pytest.approx([second]))
+
+
+def test_a_recorded_write_through_a_view_reaches_its_base_and_is_refused_where_it_spoils():
+    x = T(0.5)
+    Written = in_place(lambda made: made.reshape(1, 1)[0].mul_(3))
+    (one,) = torch.autograd.grad(Written.apply(x).sum(), x, create_graph=True)
+    assert one.tolist() == pytest.approx([3 * np.exp(0.5)])
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(one.sum(), x)
+
+
 def test_a_capture_is_warned_of_in_pytorch_too():
     def forward(ctx, x):
         nonlocal z
