@@ -13,6 +13,7 @@ memory it writes all the same, for the view must see it; PyTorch then says what 
 """
 
 import operator
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -80,14 +81,15 @@ class TorchArray(NDArrayOperatorsMixin):
     Keeps: the tensor, `.torch`. Bytes: its own.
     """
 
-    __slots__ = ("__weakref__", "shared", "torch")
+    __slots__ = ("__weakref__", "family", "torch")
 
     base = None  # PyTorch keeps account of views itself
     flags = SimpleNamespace(writeable=True)
 
     def __init__(self, tensor: Any) -> None:
         self.torch = tensor
-        self.shared = False  # whether another TorchArray is a view of this one, or this of another
+        #: Weak references to those that lie in the same memory as views, itself included.
+        self.family: list[weakref.ref[TorchArray]] = []
 
     # -- what it is -----------------------------------------------------------------------------
 
@@ -179,12 +181,15 @@ class TorchArray(NDArrayOperatorsMixin):
         """A TorchArray on `tensor`, which may be a view of this one's."""
         made = TorchArray(tensor)
         if tensor._base is not None:
-            made.shared = self.shared = True
+            self.family = self.family or [weakref.ref(self)]
+            self.family.append(weakref.ref(made))
+            made.family = self.family
         return made
 
     def replaced_by_writes(self) -> bool:
         """Whether a write makes a new tensor."""
-        return bool(torch.is_grad_enabled()) and not self.shared
+        living = [other for ref in self.family if (other := ref()) is not None]
+        return bool(torch.is_grad_enabled()) and all(other is self for other in living)
 
     def become(self, result: Any) -> None:
         """Take over the elements of `result`, a tensor: in place, unless that is being recorded."""
