@@ -88,7 +88,8 @@ class TorchArray(NDArrayOperatorsMixin):
 
     def __init__(self, tensor: Any) -> None:
         self.torch = tensor
-        #: Weak references to those that lie in the same memory as views, itself included.
+        #: Weak references to those that lie in the same memory as views, itself included: those
+        #: that were made while PyTorch records.
         self.family: list[weakref.ref[TorchArray]] = []
 
     # -- what it is -----------------------------------------------------------------------------
@@ -180,7 +181,7 @@ class TorchArray(NDArrayOperatorsMixin):
     def view_as(self, tensor: Any) -> "TorchArray":
         """A TorchArray on `tensor`, which may be a view of this one's."""
         made = TorchArray(tensor)
-        if tensor._base is not None:
+        if tensor._base is not None and torch.is_grad_enabled():
             self.family = self.family or [weakref.ref(self)]
             self.family.append(weakref.ref(made))
             made.family = self.family

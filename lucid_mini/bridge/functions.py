@@ -14,6 +14,7 @@ refuses and PyTorch lets pass (a wrong shape, an array as a gradient, an unmarke
 refused. Under `create_graph` PyTorch records what the rule computes.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar, NoReturn
@@ -23,6 +24,7 @@ import numpy as np
 from .. import autograd, events
 from ..autograd import ctx as ctx_fields
 from ..autograd import rules, saved
+from ..autograd.callsite import outer_level
 from ..autograd.captures import contents, warn_of_captures
 from ..autograd.ctx import ARRAYS, FORWARD, FORWARD_UNRECORDED, IDLE, FunctionCtx, better_missing
 from ..autograd.function import Function, is_in, refuse_second
@@ -510,6 +512,14 @@ def from_torch(function: Any) -> type[Function]:
         methods["backward"] = function.vjp
     if function.setup_context is not base.setup_context:
         methods["setup_context"] = function.setup_context
+    if _ONCE is None:
+        warnings.warn(
+            f"PyTorch {torch.__version__} does not show whether {function.__name__}.backward is "
+            "once_differentiable; a second derivative through it is not refused here, all else "
+            "holds.",
+            RuntimeWarning,
+            stacklevel=outer_level(),
+        )
     body: dict[str, Any] = {
         name: staticmethod(_told(method, f"{function.__name__}.{name}"))
         for name, method in methods.items()
@@ -520,13 +530,14 @@ def from_torch(function: Any) -> type[Function]:
     return made
 
 
-#: The code of every function that `torch.autograd.function.once_differentiable` gives.
-_ONCE = torch.autograd.function.once_differentiable(len).__code__
+#: The code of every function that `torch.autograd.function.once_differentiable` gives: an inside of
+#: PyTorch, found in 2.13. None where another version hides it.
+_ONCE = getattr(torch.autograd.function.once_differentiable(len), "__code__", None)
 
 
 def _told(method: Callable[..., Any], label: str) -> Callable[..., Any]:
     """`method`, with a missing name told as what it is: one that lucid_mini has not."""
-    if getattr(method, "__code__", None) is _ONCE:
+    if _ONCE is not None and getattr(method, "__code__", None) is _ONCE:
         return autograd.once_differentiable(_told(method.__wrapped__, label))  # type: ignore[attr-defined]
 
     def run(*args: Any) -> Any:

@@ -72,6 +72,13 @@ def test_the_function_of_the_readme_runs_as_it_is():
     assert x.grad.tolist() == pytest.approx([1, 5.43656366, 22.1671683])
 
 
+@pytest.mark.parametrize("name", ["to_torch", "from_torch"])
+def test_a_promised_name_is_there_and_documented(name):
+    assert getattr(lm.bridge.torch, name).__doc__
+    assert "bridge" in dir(lm)
+    assert dir(lm.bridge) == ["torch"]
+
+
 def test_the_class_is_made_once_and_leads_back():
     made = to_torch(functions.Square)
     assert made is to_torch(functions.Square)
@@ -730,6 +737,16 @@ def test_a_body_that_uses_a_name_of_pytorch_alone_is_refused_with_it(body, text)
     )
     with pytest.raises(TypeError, match=text):
         from_torch(made).apply(lm.ones(1))
+
+
+def test_a_version_of_pytorch_that_hides_the_mark_gets_one_sentence(monkeypatch):
+    monkeypatch.setattr("lucid_mini.bridge.functions._ONCE", None)
+    with pytest.warns(
+        RuntimeWarning, match=r"does not show whether TorchTanh\.backward is once"
+    ) as w:
+        Tanh = from_torch(TorchTanh)
+    assert [warning.filename for warning in w] == [__file__]
+    assert Tanh.apply(lm.tensor([0.0])).tolist() == [0]
 
 
 def test_only_classes_of_the_right_kind_are_taken():

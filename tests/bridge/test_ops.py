@@ -163,3 +163,52 @@ def test_a_function_of_lm_refuses_a_tensor_of_pytorch_and_says_the_way(name):
     first = [x, x] if name in ("cat", "stack") else x
     with pytest.raises(TypeError, match=r"tensor of PyTorch.*lm\.bridge\.torch\.to_torch"):
         getattr(lm, name)(first, *more)
+
+
+#: For each op one sample with a matrix.
+MATRICES = list({at.of: at for at in WITH_ELEMENTS if len(at.shapes[0]) == 2}.values())
+
+
+def first_order(at, inputs, monkeypatch):
+    """Outputs and gradients of the op over the bridge, for seeds of ones."""
+    outputs = over_the_bridge(at, monkeypatch)(*inputs)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    seeds = [torch.ones_like(o) for o in outputs]
+    grads = torch.autograd.grad(outputs, inputs, seeds, allow_unused=True)
+    return [*outputs, *[g for g in grads if g is not None]]
+
+
+def leaves(at, change):
+    inputs = samples.made(at, samples.contiguous)
+    return [change(torch.tensor(x.numpy())).requires_grad_() for x in inputs]
+
+
+def across(x):
+    """The same numbers, in memory column after column."""
+    return x.mT.contiguous().mT if x.ndim > 1 else x.repeat_interleave(2)[::2] if x.ndim else x
+
+
+@pytest.mark.parametrize("at", MATRICES, ids=named)
+def test_an_op_takes_tensors_in_any_layout(at, monkeypatch):
+    wanted = first_order(at, leaves(at, lambda x: x), monkeypatch)
+    monkeypatch.undo()
+    for a, b in zip(wanted, first_order(at, leaves(at, across), monkeypatch), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("at", [at for at in MATRICES if at.of.__name__ != "To"], ids=named)
+def test_an_op_on_float32_gives_float32(at, monkeypatch):
+    wanted = first_order(at, leaves(at, lambda x: x), monkeypatch)
+    monkeypatch.undo()
+    made = first_order(at, leaves(at, lambda x: x.float()), monkeypatch)
+    assert {value.dtype for value in made} == {torch.float32}
+    for a, b in zip(wanted, made, strict=True):
+        torch.testing.assert_close(a.float(), b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("at", MATRICES, ids=named)
+def test_an_op_finds_shapes_on_the_meta_device(at, monkeypatch):
+    wanted = first_order(at, leaves(at, lambda x: x), monkeypatch)
+    monkeypatch.undo()
+    made = first_order(at, leaves(at, lambda x: x.to("meta")), monkeypatch)
+    assert [(v.device.type, v.shape) for v in made] == [("meta", v.shape) for v in wanted]
