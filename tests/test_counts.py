@@ -72,12 +72,12 @@ LINKS: dict[str, tuple[Callable[[Any], Any], int, int, int]] = {
     "h.sqrt()": (lambda h: h.sqrt(), 8, 6, 2),
     "h.tanh()": (lambda h: h.tanh(), 8, 6, 2),
     "h.relu()": (lambda h: h.relu(), 8, 6, 4),
-    "Square.apply(h)": (Square.apply, 10, 10, 2),
+    "Square.apply(h)": (Square.apply, 8, 8, 2),
 }
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_an_op_makes_no_more_python_calls_than_it_did(link: str) -> None:
+def test_an_op_makes_no_more_python_calls_than_it_did(link: str, no_gc: None) -> None:
     """Counted on chains of 20 and 10 links, so that what surrounds them cancels out."""
     op, recorded, unrecorded, backward = LINKS[link]
 
