@@ -263,6 +263,7 @@ class Function:
 
     _forward: ClassVar[Callable[..., Any]]
     _needs: ClassVar[dict[int, NeedsInputGrad]]
+    _names: ClassVar[dict[int, tuple[str, ...]]]  # of the first so many arguments
     _warned: ClassVar[set[Any]]  # keys of the bag, and captures, that were warned of
     _with_keywords: ClassVar[dict[Any, Any]]
     _kind: ClassVar[str]
@@ -282,7 +283,7 @@ class Function:
                 raise TypeError(
                     f"{cls.__name__}.{name} must be a static method: put @staticmethod above it"
                 )
-        cls._needs = {}
+        cls._needs, cls._names = {}, {}
         cls._with_keywords = {}
         cls._kind = kind_of(cls.__name__)
         for name in ("forward", "backward"):
@@ -334,6 +335,8 @@ class Function:
     @classmethod
     def argument_names(cls, count: int) -> tuple[str, ...]:
         """What forward calls its first `count` arguments, `args[2]` for one that `*args` takes."""
+        if count in cls._names:
+            return cls._names[count]
         names: list[str] = []
         rest = "argument"
         for parameter in cls._parameters():
@@ -343,6 +346,8 @@ class Function:
             names.append(parameter.name)
         fixed = len(names)
         names += [f"{rest}[{index - fixed}]" for index in range(fixed, count)]
+        if count <= 16:
+            cls._names[count] = tuple(names[:count])
         return tuple(names[:count])
 
     @classmethod

@@ -13,7 +13,7 @@ import weakref
 import zlib
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -40,62 +40,36 @@ class _Ref(weakref.ref[Any]):
     key: int
 
 
-class _Raw(NamedTuple):
-    """An event as it is recorded: texts are made when somebody reads them."""
-
-    kind: str
-    node: Any  # (kind, sequence number), a text, or None
-    serial: int  # of the buffer, -1 for none
-    where: tuple[CodeType, int] | None
+#: An event as it is recorded; texts are made when somebody reads them. Kind; node: (kind, sequence
+#: number), a text, or None; number of the buffer, -1 for none; the line that asked for it. A plain
+#: tuple is made in a third of the time of a named one.
+_Raw = tuple[str, Any, int, tuple[CodeType, int] | None]
 
 
 class _Life:
-    """What is known of one buffer while the trace runs."""
+    """What is known of one buffer while the trace runs. What is not set yet stands in the class."""
 
-    __slots__ = (
-        "born",
-        "born_op",
-        "death",
-        "death_op",
-        "existed",
-        "foreign",
-        "forward_op",
-        "forward_use",
-        "freed_by",
-        "is_grad",
-        "last_op",
-        "last_use",
-        "name",
-        "nbytes",
-        "output",
-        "released",
-        "saved",
-        "saved_by",
-        "unpack_op",
-        "untracked",
-        "where",
-    )
+    existed = foreign = is_grad = untracked = False
+    output = 0
+    saved: int | None = None
+    saved_by: tuple[tuple[Any, str], ...] = ()
+    last_use: int | None = None
+    forward_op: int | None = None
+    unpack_op: int | None = None
+    forward_use: int | None = None
+    released: int | None = None
+    death: int | None = None
+    death_op = 0
+    freed_by: Any = ""
 
     def __init__(
-        self, name: Any, nbytes: int, born: int, where: tuple[CodeType, int] | None
+        self, name: Any, nbytes: int, born: int, op: int, where: tuple[CodeType, int] | None
     ) -> None:
         self.name = name
         self.nbytes = nbytes
         self.born = born
+        self.born_op = self.last_op = op
         self.where = where
-        self.existed = self.foreign = self.is_grad = self.untracked = False
-        self.output = 0
-        self.saved: int | None = None
-        self.saved_by: list[tuple[Any, str]] = []
-        self.last_use: int | None = None
-        self.forward_op: int | None = None
-        self.unpack_op: int | None = None
-        self.forward_use: int | None = None
-        self.last_op = self.born_op = 0
-        self.released: int | None = None
-        self.death: int | None = None
-        self.death_op = 0
-        self.freed_by: Any = ""
 
 
 class Trace:
@@ -212,8 +186,8 @@ class Trace:
                 life = self._lives[serial]
                 if life.saved is None:
                     life.saved = len(self._raw)
-                life.saved_by.append((what, names[index]))
-                self._raw.append(_Raw("save", what, serial, where))
+                life.saved_by += ((what, names[index]),)
+                self._raw.append(("save", what, serial, where))
                 serials.append(serial)
                 if self.check_writes:
                     self._prints[node.sequence_nr, index] = _fingerprint(slot._data)
@@ -235,7 +209,7 @@ class Trace:
         if self._outer is not None:
             self._outer.replaced(ctx)
         self._raw.append(
-            _Raw("replace", (ctx._function._kind, None) if ctx._function else None, -1, _site())
+            ("replace", (ctx._function._kind, None) if ctx._function else None, -1, _site())
         )
 
     def stored(self, ctx: Any, key: str) -> None:
@@ -243,7 +217,7 @@ class Trace:
         if self._outer is not None:
             self._outer.stored(ctx, key)
         self._raw.append(
-            _Raw("store", (ctx._function._kind, None) if ctx._function else None, -1, _site())
+            ("store", (ctx._function._kind, None) if ctx._function else None, -1, _site())
         )
 
     def unpacked(self, ctx: Any) -> None:
@@ -259,7 +233,7 @@ class Trace:
                 self._touch(serial)
                 self._lives[serial].unpack_op = self._op
                 self._in_use.append(serial)
-                self._raw.append(_Raw("unpack", what, serial, None))
+                self._raw.append(("unpack", what, serial, None))
 
     def _check_print(self, what: Any, index: int, slot: Any) -> None:
         """Raise if the bytes in a slot are not those that were saved, though no counter moved.
@@ -309,7 +283,7 @@ class Trace:
             life = self._lives[serial]
             life.last_use = len(self._raw)
         self._in_use.clear()
-        self._raw.append(_Raw("run", what, -1, None))
+        self._raw.append(("run", what, -1, None))
         self._marks.append((len(self._raw), "B", what))
         self._phase = ("engine after", what)
 
@@ -339,7 +313,7 @@ class Trace:
         for serial in self._saved_serials.pop(node.sequence_nr, ()):
             life = self._lives[serial]
             life.released = len(self._raw)
-            self._raw.append(_Raw("release", what, serial, None))
+            self._raw.append(("release", what, serial, None))
 
     def accumulated(self, leaf: Any, grad: Any) -> None:
         """`leaf.grad` was given `grad`."""
@@ -351,7 +325,7 @@ class Trace:
         life.is_grad = True
         life.name = name
         self._touch(serial)
-        self._raw.append(_Raw("accumulate", None, serial, None))
+        self._raw.append(("accumulate", None, serial, None))
         self._phase = ("the caller, after backward", None)
 
     def wrote(self, tensor: Any, what: str) -> None:
@@ -361,13 +335,13 @@ class Trace:
         where = _site()
         serial = self._serial_of(tensor._data, where)
         self._touch(serial)
-        self._raw.append(_Raw("write", (what, None), serial, where))
+        self._raw.append(("write", (what, None), serial, where))
 
     def hooked(self, hook: Any) -> None:
         """A hook ran."""
         if self._outer is not None:
             self._outer.hooked(hook)
-        self._raw.append(_Raw("hook", getattr(hook, "__qualname__", type(hook).__name__), -1, None))
+        self._raw.append(("hook", getattr(hook, "__qualname__", type(hook).__name__), -1, None))
 
     # -- the registry -----------------------------------------------------------------------------
 
@@ -386,7 +360,7 @@ class Trace:
             # Saved, and neither an argument nor an output: forward made it on the way.
             life.name = ("made by", what, 0)
             life.born = len(self._raw)
-            self._raw.append(_Raw("alloc", what, serial, where))
+            self._raw.append(("alloc", what, serial, where))
         return serial
 
     def _alloc(self, data: Any, name: Any, what: Any, where: Any) -> int:
@@ -397,15 +371,15 @@ class Trace:
             return serial
         serial = self._register(array, name, len(self._raw), where)
         life = self._lives[serial]
-        self._raw.append(_Raw("alloc", what, serial, where))
+        self._raw.append(("alloc", what, serial, where))
         life.last_op = self._op
         return serial
 
     def _register(self, array: Any, name: Any, born: int, where: Any) -> int:
         serial = len(self._lives)
-        life = _Life(name, array.nbytes or 1, born, where)
-        life.foreign = not array.flags.owndata
-        life.last_op = life.born_op = self._op
+        life = _Life(name, array.nbytes or 1, born, self._op, where)
+        if not array.flags.owndata:
+            life.foreign = True
         self._lives.append(life)
         ref = _Ref(array, self._died)
         ref.serial, ref.key = serial, id(array)
@@ -423,14 +397,14 @@ class Trace:
         life.death = len(self._raw)
         life.death_op = self._op
         life.freed_by = self._phase
-        self._raw.append(_Raw("free", self._phase[1], ref.serial, None))
+        self._raw.append(("free", self._phase[1], ref.serial, None))
 
     def _use(self, serial: int, what: Any, where: Any) -> None:
         self._touch(serial)
         if self.boundary is None:
             self._lives[serial].forward_use = len(self._raw)
             self._lives[serial].forward_op = self._op
-        self._raw.append(_Raw("use", what, serial, where))
+        self._raw.append(("use", what, serial, where))
 
     def _touch(self, serial: int) -> None:
         life = self._lives[serial]
@@ -467,13 +441,13 @@ class Trace:
         return [
             Event(
                 step,
-                raw.kind,
-                self._label(raw.node),
-                "" if raw.serial < 0 else self._name_of(raw.serial),
-                0 if raw.serial < 0 else self._lives[raw.serial].nbytes,
-                _where(raw.where),
+                kind,
+                self._label(what),
+                "" if serial < 0 else self._name_of(serial),
+                0 if serial < 0 else self._lives[serial].nbytes,
+                _where(where),
             )
-            for step, raw in enumerate(self._raw)
+            for step, (kind, what, serial, where) in enumerate(self._raw)
         ]
 
     @property
