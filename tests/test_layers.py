@@ -50,7 +50,7 @@ FILES = {
         ["dump"],
         ["__init__"],
     ],
-    "bridge": [["installed"], ["array"], ["functions"], ["torch"], ["__init__"]],
+    "bridge": [["installed"], ["array"], ["from_torch", "functions"], ["torch"], ["__init__"]],
 }
 #: Packages that only some functions need: imported there, when called.
 OPTIONAL = {"matplotlib", "graphviz", "IPython", "torch", "tqdm", "jupyterlab", "sphinx", "pytest"}

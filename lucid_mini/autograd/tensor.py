@@ -298,7 +298,8 @@ class Tensor:
 
     def detach(self) -> "Tensor":
         """The same memory and version counter, without history."""
-        alias = wrap(self._data)
+        data: Any = self._data
+        alias = wrap(data if type(data) is np.ndarray else data.detach())
         alias._memory = memory_of(self)
         return alias
 

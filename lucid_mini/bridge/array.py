@@ -181,7 +181,11 @@ class TorchArray(NDArrayOperatorsMixin):
     def view_as(self, tensor: Any) -> "TorchArray":
         """A TorchArray on `tensor`, which may be a view of this one's."""
         made = TorchArray(tensor)
-        if tensor._base is not None and torch.is_grad_enabled():
+        return made if tensor._base is None else self._kin(made)
+
+    def _kin(self, made: "TorchArray") -> "TorchArray":
+        """`made`, noted as one that lies in the same memory."""
+        if torch.is_grad_enabled():
             self.family = self.family or [weakref.ref(self)]
             self.family.append(weakref.ref(made))
             made.family = self.family
@@ -198,6 +202,10 @@ class TorchArray(NDArrayOperatorsMixin):
             self.torch = result.to(self.torch.dtype).expand(self.torch.shape)
         else:
             self.torch.copy_(result)
+
+    def detach(self) -> "TorchArray":
+        """The same memory, without the history that PyTorch has recorded."""
+        return self._kin(TorchArray(self.torch.detach()))
 
     def copy(self) -> "TorchArray":
         """A copy."""
@@ -289,7 +297,7 @@ class TorchArray(NDArrayOperatorsMixin):
 FOREIGN.add(TorchArray)
 
 
-# -- what goes in ----------------------------------------------------------------------------------
+# -- what goes in ---------------------------------------------------------------------------------
 
 
 def given(value: Any, like: Any) -> Any:
@@ -347,7 +355,7 @@ def _several(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(values[0]) if one else values
 
 
-# -- ufuncs ----------------------------------------------------------------------------------------
+# -- ufuncs ---------------------------------------------------------------------------------------
 
 
 def _operator(function: Callable[..., Any]) -> Callable[..., TorchArray]:
@@ -485,7 +493,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
 }
 
 
-# -- functions -------------------------------------------------------------------------------------
+# -- functions ------------------------------------------------------------------------------------
 
 
 def _where(condition: Any, x: Any, y: Any) -> TorchArray:

@@ -1,4 +1,4 @@
-"""to_torch and from_torch: a Function of one library as a Function of the other.
+"""to_torch: a Function of lucid_mini as a Function of PyTorch.
 
     Torch = lm.bridge.torch.to_torch(Square)      Torch.apply(x): x and its history are PyTorch's
 
@@ -14,17 +14,16 @@ refuses and PyTorch lets pass (a wrong shape, an array as a gradient, an unmarke
 refused. Under `create_graph` PyTorch records what the rule computes.
 """
 
-import warnings
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from .. import autograd, events
+from .. import events
 from ..autograd import ctx as ctx_fields
 from ..autograd import rules, saved
-from ..autograd.callsite import outer_level
 from ..autograd.captures import contents, warn_of_captures
 from ..autograd.ctx import ARRAYS, FORWARD, FORWARD_UNRECORDED, IDLE, FunctionCtx, better_missing
 from ..autograd.function import Function, is_in, refuse_second
@@ -34,8 +33,6 @@ from ..autograd.saved import FROZEN_GRADIENT, Memory
 from ..autograd.shapes import broadcasts_to, sum_to
 from ..autograd.tensor import Tensor, wrap
 from ..errors import GraphFreedError
-from ..ops import create
-from ..ops.table import FUNCTIONS
 from .array import TorchArray, dtype_of, tensor_of
 from .installed import torch
 
@@ -49,11 +46,13 @@ def to_torch(function: type[Function]) -> Any:
     Keeps: per recorded call the node of PyTorch, on it one ctx, and what forward saves (in
     PyTorch's `save_for_backward`). An object saved by keyword lives as long as the node.
     Raises: TypeError for what is no Function of lucid_mini, and at a call for a tensor hidden in a
-    container and for names of NumPy that PyTorch has not; in backward what lucid_mini raises.
+    container and for names of NumPy that PyTorch has not; in backward what lucid_mini raises. A
+    rule that runs a pass of lucid_mini's own engine gets a TypeError from it.
     """
-    if not _is_a(function, Function):
+    if not (isinstance(function, type) and issubclass(function, Function)):
+        given = getattr(function, "__name__", type(function).__name__)
         raise TypeError(
-            f"to_torch takes a subclass of lm.autograd.Function, not {_said(function)}; what "
+            f"to_torch takes a subclass of lm.autograd.Function, not {given}; what "
             "lm.autograd.autograd_function gave has its class under .function"
         )
     if "_torch" not in function.__dict__:
@@ -88,7 +87,7 @@ def _made_for_torch(function: type[Function]) -> Any:
     return made
 
 
-# -- the ctx ---------------------------------------------------------------------------------------
+# -- the ctx --------------------------------------------------------------------------------------
 
 
 class _Input:
@@ -183,10 +182,10 @@ class TorchCtx(FunctionCtx):
 
     def handed(self, tensor: Any, memory: Memory | None) -> Any:
         """A tensor of PyTorch as the rule gets it: an array for `arrays = True`, else a tensor."""
-        array = TorchArray(tensor)
+        array: Any = TorchArray(tensor)
         if self._phase is ARRAYS:
             return array
-        made = wrap(array)  # type: ignore[arg-type]
+        made = wrap(array)
         made._memory = memory
         return made
 
@@ -202,24 +201,31 @@ def _set(ctx: TorchCtx, field: str, value: Any) -> None:
 def _unrecorded() -> Iterator[None]:
     """In the block lucid_mini records no history and notes no event: both are PyTorch's matter."""
     mode = thread.mode
-    recording, recorder = mode.recording, events.recorder
-    mode.recording, events.recorder = False, None
+    found = mode.recording, mode.along, events.recorder
+    mode.recording, mode.along, events.recorder = False, _switch_torch, None
     try:
         yield
     finally:
-        mode.recording, events.recorder = recording, recorder
+        mode.recording, mode.along, events.recorder = found
 
 
-# -- forward ---------------------------------------------------------------------------------------
+def _switch_torch(recording: bool) -> Callable[[], None]:
+    """Under `lm.no_grad()` PyTorch records nothing either; afterwards it does as before."""
+    found = torch.is_grad_enabled()
+    torch.set_grad_enabled(found and recording)
+    return functools.partial(torch.set_grad_enabled, found)
 
 
-class _Upstream(Function):
+# -- forward --------------------------------------------------------------------------------------
+
+
+class PyTorch(Function):
     """Stands for what made an argument: its history is PyTorch's."""
 
 
 def _upstream() -> Any:
     node: Any = Node()
-    node.function, node.sequence_nr, node._next_nodes = _Upstream, 1, ()
+    node.function, node.sequence_nr, node._next_nodes = PyTorch, 1, ()
     node._hooks = node._released = node._outputs = node._next_nrs = None
     return node
 
@@ -279,7 +285,8 @@ def _argument(function: type[Function], args: tuple[Any, ...], index: int, neede
     value = args[index]
     if isinstance(value, torch.Tensor):
         dtype = dtype_of(value)
-        tensor = wrap(TorchArray(value))  # type: ignore[arg-type]
+        array: Any = TorchArray(value)
+        tensor = wrap(array)
         if needed:
             leaf = value.is_leaf
             tensor._node = AccumulateGrad(tensor, tensor.shape, dtype) if leaf else _upstream()
@@ -393,10 +400,10 @@ def _kept(slot: Any, ctx: TorchCtx, known: dict[int, Any], device: Any) -> Any:
         return None if slot is None else known[id(slot)]
     if id(slot._node) in ctx._before:
         return ctx._before[id(slot._node)]
-    return _torch_of(slot, device)
+    return _torch_of(slot, device).detach()
 
 
-# -- backward --------------------------------------------------------------------------------------
+# -- backward -------------------------------------------------------------------------------------
 
 
 def _backward(torch_ctx: Any, grads: tuple[Any, ...]) -> list[Any]:
@@ -418,8 +425,10 @@ def _backward(torch_ctx: Any, grads: tuple[Any, ...]) -> list[Any]:
             given = [None if grad is None else ctx.handed(grad, frozen) for grad in grads]
             results = rules.as_tuple(function.backward(ctx, *given), call)
             fitting = [_fit(g, call, index, arrays) for index, g in enumerate(results)]
-    except AttributeError as error:
-        better_missing(error, ctx)
+    except Exception as error:
+        if isinstance(error, AttributeError):
+            better_missing(error, ctx)
+        error.add_note(f"Raised in {function.__name__}.backward, which PyTorch's engine runs.")
         raise
     finally:
         _set(ctx, "_torch", None)
@@ -479,102 +488,3 @@ def _closed(
     sources = [t for t in (*grads, *torch_ctx.saved_tensors) if t is not None and t.requires_grad]
     label = f"{function.__name__}.backward"
     return [None if r is None else _OnceOnly.apply(r, label, *sources) for r in results]
-
-
-def _is_a(value: Any, kind: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, kind)
-
-
-def _said(value: Any) -> str:
-    return value.__name__ if isinstance(value, type) else type(value).__name__
-
-
-# -- the other way ---------------------------------------------------------------------------------
-
-
-def from_torch(function: Any) -> type[Function]:
-    """A Function of lucid_mini with the forward and backward of a `torch.autograd.Function`.
-
-    Its body then runs on tensors of lucid_mini, which computes: it may use operators, methods that
-    both libraries have, and `torch.` functions that `lm.` has under the same name.
-    Raises: TypeError for what is no torch.autograd.Function, and when it runs for a name that
-    lucid_mini has not.
-    """
-    base = torch.autograd.Function
-    if not _is_a(function, base):
-        raise TypeError(
-            f"from_torch takes a subclass of torch.autograd.Function, not {_said(function)}"
-        )
-    if "lucid_mini" in function.__dict__:
-        return function.lucid_mini  # type: ignore[no-any-return]
-    methods: dict[str, Any] = {"forward": function.forward, "backward": function.backward}
-    if function.backward is base.backward and function.vjp is not base.vjp:
-        methods["backward"] = function.vjp
-    if function.setup_context is not base.setup_context:
-        methods["setup_context"] = function.setup_context
-    if _ONCE is None:
-        warnings.warn(
-            f"PyTorch {torch.__version__} does not show whether {function.__name__}.backward is "
-            "once_differentiable; a second derivative through it is not refused here, all else "
-            "holds.",
-            RuntimeWarning,
-            stacklevel=outer_level(),
-        )
-    body: dict[str, Any] = {
-        name: staticmethod(_told(method, f"{function.__name__}.{name}"))
-        for name, method in methods.items()
-        if method is not getattr(base, name)
-    }
-    made = type(function.__name__, (Function,), {"__doc__": function.__doc__, **body})
-    made._torch = function  # type: ignore[attr-defined]
-    return made
-
-
-#: The code of every function that `torch.autograd.function.once_differentiable` gives: an inside of
-#: PyTorch, found in 2.13. None where another version hides it.
-_ONCE = getattr(torch.autograd.function.once_differentiable(len), "__code__", None)
-
-
-def _told(method: Callable[..., Any], label: str) -> Callable[..., Any]:
-    """`method`, with a missing name told as what it is: one that lucid_mini has not."""
-    if _ONCE is not None and getattr(method, "__code__", None) is _ONCE:
-        return autograd.once_differentiable(_told(method.__wrapped__, label))  # type: ignore[attr-defined]
-
-    def run(*args: Any) -> Any:
-        try:
-            return method(*args)
-        except AttributeError as error:
-            if type(error.obj) is not Tensor:
-                raise
-            raise TypeError(
-                f"{label} uses x.{error.name}, which tensors of lucid_mini have not. Write it with "
-                "operators and methods that both libraries have, or keep this Function in PyTorch."
-            ) from None
-
-    run.__wrapped__ = method  # type: ignore[attr-defined]
-    return run
-
-
-_MAKERS = {name: getattr(create, name) for name in ("zeros_like", "ones_like", "full_like")}
-
-
-def _torch_function(
-    _: Any, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-) -> Any:
-    """`torch.exp(t)` on a tensor of lucid_mini: `lm.exp(t)`, where `lm.` has that name.
-
-    Raises: TypeError for other names, and for tensors of both libraries in one call.
-    """
-    name = getattr(function, "__name__", str(function))
-    ours = FUNCTIONS.get(name) or _MAKERS.get(name)
-    mixed = any(isinstance(a, torch.Tensor) for a in args)
-    if ours is None or mixed:
-        why = "was given tensors of both libraries" if mixed else "has no like in lucid_mini"
-        raise TypeError(
-            f"torch.{name} {why}. Use operators, methods or functions that both have, on tensors "
-            "of one library; x.numpy() and torch.from_numpy lead from one to the other."
-        )
-    return ours(*args, **(kwargs or {}))
-
-
-Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
 """What `lm.bridge.torch` offers."""
 
-from .functions import from_torch as from_torch
+from .from_torch import from_torch as from_torch
 from .functions import to_torch as to_torch

@@ -461,6 +461,50 @@ def test_a_rule_on_arrays_gets_numpy_s_dialect_and_may_return_an_array():
     assert (g(a), g(b)) == ([[1, 1]], [[0], [0]])
 
 
+@pytest.mark.parametrize(
+    "constant", [lambda x: x.detach(), lm.no_grad()(lambda x: x * 1)], ids=["detach", "no_grad"]
+)
+def test_what_a_rule_takes_for_a_constant_is_one_for_pytorch(constant):
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 3 * x * constant(x) * grad
+
+    x = T(2)
+    (first,) = torch.autograd.grad(rule(backward, forward).apply(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert (first.tolist(), second.tolist()) == ([12], [6])  # and not 12: one x is a constant
+    assert torch.is_grad_enabled()
+
+
+def test_a_constant_that_was_saved_has_no_history():
+    def forward(ctx, x):
+        ctx.save_for_backward(x.detach())
+        return x * x
+
+    x = T(2)
+    y = rule(lambda ctx, grad: 2 * ctx.saved_tensors[0] * grad, forward).apply(x)
+    assert not y.grad_fn.saved_tensors[0].requires_grad
+
+
+def test_a_tensor_shows_its_numbers_in_forward():
+    seen = []
+    Look = rule(lambda ctx, grad: grad, lambda ctx, x: (seen.append(repr(x)), x * 1)[1])
+    Look.apply(T(3))
+    Look.apply(T(3) * 1)
+    assert seen == ["tensor([3.], requires_grad=True)", "tensor([3.], grad_fn=<PyTorchBackward>)"]
+
+
+def test_an_error_of_a_rule_says_whose_it_is():
+    y = rule(lambda ctx, grad: grad.sum(), name="Half").apply(T(1, 2))
+    with pytest.raises(lm.errors.GradientShapeError) as info:
+        y.sum().backward()
+    assert info.value.__notes__ == ["Raised in Half.backward, which PyTorch's engine runs."]
+
+
 def in_place(write):
     """A rule that computes exp(x) * grad, and then writes into what it has made."""
 
@@ -740,7 +784,7 @@ def test_a_body_that_uses_a_name_of_pytorch_alone_is_refused_with_it(body, text)
 
 
 def test_a_version_of_pytorch_that_hides_the_mark_gets_one_sentence(monkeypatch):
-    monkeypatch.setattr("lucid_mini.bridge.functions._ONCE", None)
+    monkeypatch.setattr("lucid_mini.bridge.from_torch._ONCE", None)
     with pytest.warns(
         RuntimeWarning, match=r"does not show whether TorchTanh\.backward is once"
     ) as w:
@@ -751,7 +795,7 @@ def test_a_version_of_pytorch_that_hides_the_mark_gets_one_sentence(monkeypatch)
 
 def test_only_classes_of_the_right_kind_are_taken():
     call = lm.autograd.autograd_function(lambda ctx, x: x * 1, lambda ctx, grad: grad)
-    with pytest.raises(TypeError, match=r"to_torch takes a subclass.*not function.*\.function"):
+    with pytest.raises(TypeError, match=r"to_torch takes a subclass.*not Lambda.*\.function"):
         to_torch(call)
     assert to_torch(call.function).apply(T(1)).tolist() == [1]
     with pytest.raises(TypeError, match="to_torch takes a subclass"):
