@@ -12,7 +12,7 @@ The ctx keeps nothing by default. Three ways to keep a value, in the order of pr
 import copy
 import gc
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -40,19 +40,31 @@ ARRAYS = 3  # the engine runs the rule of a Function with `arrays = True`: saved
 # Or a Node: the engine runs the rule on tensors; saved outputs re-attach themselves to that node.
 
 
+def _no_names(count: int) -> tuple[str, ...]:
+    """The names of a ctx made by hand without any."""
+    return ()
+
+
 class NeedsInputGrad(tuple[bool, ...]):
     """Which arguments of forward need a gradient: by position `[0]`, by name `["a"]` or `.a`.
 
     Equal to the tuple of its flags. Read-only.
     """
 
-    _names: tuple[str, ...]
+    _named: Callable[[int], tuple[str, ...]]
 
-    def __new__(cls, flags: tuple[bool, ...], names: tuple[str, ...] = ()) -> "NeedsInputGrad":
-        """Flags, and the name of each if the names are known."""
+    def __new__(
+        cls, flags: tuple[bool, ...], named: Callable[[int], tuple[str, ...]] = _no_names
+    ) -> "NeedsInputGrad":
+        """Flags, and what gives the names of the first so many: asked when a name is used."""
         self = super().__new__(cls, flags)
-        self.__dict__["_names"] = names
+        self.__dict__["_named"] = named
         return self
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        names: tuple[str, ...] = self.__dict__["_named"](len(self))
+        return names
 
     def __getitem__(self, key: Any) -> Any:
         """The flag at a position or under a name. Raises: KeyError that lists the names."""
@@ -63,7 +75,7 @@ class NeedsInputGrad(tuple[bool, ...]):
         return super().__getitem__(key)
 
     def __getattr__(self, name: str) -> bool:
-        names: tuple[str, ...] = self.__dict__["_names"]
+        names = self._names
         if name in names:
             return bool(super().__getitem__(names.index(name)))
         raise AttributeError(f"no argument '{name}'; forward has {', '.join(names)}")
@@ -208,7 +220,8 @@ class FunctionCtx(_Fields):
             )
         flags = tuple(map(bool, argument_needs_grad))
         _set_function(self, None)
-        _set_needs(self, NeedsInputGrad(flags, tuple(argument_names)))
+        names = tuple(argument_names)
+        _set_needs(self, NeedsInputGrad(flags, lambda count: names))
         _set_phase(self, FORWARD)
         _set_saved(self, None)
         _set_versions(self, None)

@@ -124,13 +124,12 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
             cls._check_writes(ctx, args, writes)
         # One fresh tensor is what nearly every call gives. If nobody else holds it, it is neither
         # an argument nor saved, and there is nothing to look for.
-        fresh = (
-            type(output) is Tensor
-            and output._node is None
-            and ctx._marks is None
-            and output._data.base is None
-        )
+        fresh = type(output) is Tensor and output._node is None and ctx._marks is None
         alone = fresh and getrefcount(output) == ALONE
+        if fresh and output._data.base is not None and output._base is None:
+            fresh = alone and not ctx._saved
+            if fresh:
+                note_base(output, args)
         if not (recording and flags):
             if fresh and (alone or not is_in(output, args)) and not mode.inference:
                 _set_phase(ctx, IDLE)
@@ -224,6 +223,17 @@ def keep_outputs(
 
     if type(ctx._saved) is tuple:
         _set_saved(ctx, tuple([slot_for(value) for value in ctx._saved]))
+
+
+def note_base(tensor: Any, args: tuple[Any, ...]) -> None:
+    """If `tensor` is a view of an argument, give it that as base, and its version counter."""
+    root = owner(tensor._data)
+    for a in args:
+        if type(a) is Tensor and owner(a._data) is root:
+            tensor._base = a if a._base is None else a._base
+            tensor._memory = memory_of(a)
+            note_view(tensor)
+            return
 
 
 def is_in(tensor: Any, tensors: tuple[Any, ...]) -> bool:
@@ -462,7 +472,7 @@ class Function:
         for parameter in cls._parameters()[count:]:
             if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 flags.append(False)
-        needs = NeedsInputGrad(tuple(flags), cls.argument_names(len(flags)))
+        needs = NeedsInputGrad(tuple(flags), cls.argument_names)
         if count <= 16:
             cls._needs[key] = needs
         return needs
@@ -615,13 +625,7 @@ class Function:
         if item._node is not None:
             return item.detach()
         if item._base is None and item._data.base is not None:
-            root = owner(item._data)
-            for a in args:
-                if type(a) is Tensor and owner(a._data) is root:
-                    item._base = a if a._base is None else a._base
-                    item._memory = memory_of(a)
-                    note_view(item)
-                    break
+            note_base(item, args)
         return item
 
     # -- what forward must not have done --------------------------------------------------------

@@ -14,11 +14,11 @@ from ..autograd import saved
 from ..autograd.ctx import refuse_hidden
 from ..autograd.function import Function
 from ..autograd.mode import thread
+from ..autograd.part import is_basic
 from ..autograd.saved import owner, record_write, refuse_frozen
 from ..autograd.tensor import Tensor
 from ..errors import AutogradError
 from . import both, strided
-from .index import is_basic
 from .operands import Array, fresh
 
 saved.rewrite = strided.rewrite
