@@ -139,9 +139,15 @@ class Split(Function):
 
 
 def cat(tensors: Any, dim: int = 0) -> Tensor:
-    """`tensors` one after another along `dim`: all other lengths equal.
+    """`tensors` one after another along `dim`: all other lengths equal.   Keeps: their lengths.
 
     Raises: ValueError for none or for lengths that differ, TypeError for what is no tensor.
+
+    Example:
+        >>> lm.cat([lm.zeros(1, 2), lm.ones(2, 2)])
+        tensor([[0., 0.],
+                [1., 1.],
+                [1., 1.]])
     """
     tensors = _several(tensors, "cat")
     if len({t.dtype for t in tensors}) > 1:
@@ -156,7 +162,15 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
 
 
 def stack(tensors: Any, dim: int = 0) -> Tensor:
-    """`tensors` of one shape side by side along a new dimension `dim`."""
+    """`tensors` of one shape side by side along a new dimension `dim`.   Keeps: their number.
+
+    Raises: ValueError for none or for shapes that differ, TypeError for what is no tensor.
+
+    Example:
+        >>> lm.stack([lm.zeros(2), lm.ones(2)], dim=1)
+        tensor([[0., 1.],
+                [0., 1.]])
+    """
     tensors = _several(tensors, "stack")
     axis = axis_of(dim, tensors[0].ndim + 1)
     shape = tensors[0].shape
