@@ -16,6 +16,7 @@ import pytest
 from test_public_names import NAMES, PLACES, PROPERTIES
 
 import lucid_mini as lm
+from lucid_mini.ops.table import METHODS
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -51,14 +52,15 @@ SLOTS = {lm.Tensor: "_base", lm.autograd.Node: "function sequence_nr shape dtype
 def public() -> dict[str, Any]:
     """Every public name, and what is bound to it."""
     found = {f"{place}.{name}": getattr(PLACES[place][0], name) for place, name in NAMES}
-    for module in (lm.autograd, lm.lifetime, lm.draw, lm.testing, lm.transforms):
+    found |= {f"lm.Tensor.{name}": getattr(lm.Tensor, name) for name in METHODS if name[0] != "_"}
+    for module in (lm.autograd, lm.lifetime, lm.draw, lm.testing, lm.transforms, lm):
         found |= {f"{module.__name__}.{name}": getattr(module, name) for name in module.__all__}
     for cls, names in MEMBERS.items():
         found |= {f"{cls.__name__}.{name}": getattr(cls, name) for name in names.split()}
     for name in OPERATORS.split():
         found[f"Tensor.__{name}__"] = getattr(lm.Tensor, f"__{name}__")
     slots = {f"{cls.__name__}.{name}" for cls, names in SLOTS.items() for name in names.split()}
-    return {name: bound for name, bound in found.items() if name not in slots}
+    return {n: b for n, b in found.items() if n not in slots and not inspect.ismodule(b)}
 
 
 PUBLIC = public()
