@@ -177,6 +177,8 @@ class Tensor:
     def numpy(self) -> Array:
         """A read-only view of the array: no writable alias of a tensor's memory is handed out.
 
+        Bytes: none of its own.
+
         Example:
             >>> lm.ones(2).numpy()[0] = 5
             Traceback (most recent call last):
@@ -412,7 +414,7 @@ class Tensor:
             self._node._rare().retain[self._output_nr] = weakref.ref(self)
 
     def detach(self) -> "Tensor":
-        """The same memory and version counter, without history.
+        """The same memory and version counter, without history.   Bytes: none of its own.
 
         Example:
             >>> x = lm.ones(2)

@@ -87,7 +87,7 @@ def ones(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = False
 def full(
     shape: Any, fill_value: float, *, dtype: DTypeLike | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of one value throughout; its dtype is the value's.
+    """A tensor of one value throughout; its dtype is the value's.   Shape: the first argument.
 
     Example:
         >>> lm.full((2, 2), 7.0)
@@ -100,7 +100,7 @@ def full(
 def eye(
     n: int, m: int | None = None, *, dtype: DTypeLike = np.float64, requires_grad: bool = False
 ) -> Tensor:
-    """A matrix (n, m) with ones on its diagonal; m is n by default.
+    """A matrix (n, m) with ones on its diagonal; m is n by default.   Bytes: 8 an element.
 
     Example:
         >>> lm.eye(2, 3)
@@ -113,7 +113,7 @@ def eye(
 def arange(*bounds: float, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
     """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`: evenly spaced numbers.
 
-    The end is left out. Integers where all bounds are.
+    Shape: one dimension. The end is left out. Integers where all bounds are.
 
     Example:
         >>> lm.arange(4), lm.arange(1, 2, 0.25)
@@ -124,6 +124,8 @@ def arange(*bounds: float, dtype: DTypeLike | None = None, requires_grad: bool =
 
 def rand(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = False) -> Tensor:
     """Uniform random numbers in [0, 1), from the generator that `manual_seed` sets.
+
+    Shape: the lengths given, or a tuple of them.   Bytes: 8 an element.
 
     Example:
         >>> lm.rand(2, 2)
@@ -137,6 +139,8 @@ def rand(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = False
 
 def randn(*shape: Any, dtype: DTypeLike = np.float64, requires_grad: bool = False) -> Tensor:
     """Standard normal random numbers, from the generator that `manual_seed` sets.
+
+    Shape: the lengths given, or a tuple of them.   Bytes: 8 an element.
 
     Example:
         >>> lm.randn(3)
@@ -180,6 +184,8 @@ def full_like(
 
 def as_tensor(data: Any, dtype: DTypeLike | None = None) -> Tensor:
     """`data` as a tensor: itself if it is one, on the memory of an array, else a copy.
+
+    Bytes: none, or those of the copy.   Raises: TypeError for what holds no numbers.
 
     Example:
         >>> x = lm.ones(2)
