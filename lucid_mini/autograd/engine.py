@@ -44,6 +44,13 @@ class Step(NamedTuple):
     `grads_in`: gradients of its outputs; `grads_out`: of its arguments. `ready`: labels of the
     nodes that have a gradient and wait, in the order they will run. `counts`: for each of them, how
     many consumers have yet to deliver. `released`: bytes of saved data let go of.
+
+    Example:
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> y = (x * x).exp()
+        >>> step = next(lm.autograd.steps(y))
+        >>> step.node.label, step.released, step.ready, step.counts
+        ('exp#2', 8, ('mul#1',), {'mul#1': 0})
     """
 
     node: Any

@@ -247,17 +247,6 @@ def is_in(tensor: Any, tensors: tuple[Any, ...]) -> bool:
 class Function:
     """Subclass it, give it two static methods, call `.apply(...)`.
 
-        class Square(lm.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                ctx.save_for_backward(x)
-                return x * x
-
-            @staticmethod
-            def backward(ctx, grad):
-                (x,) = ctx.saved_tensors
-                return 2 * x * grad
-
     Or `forward(x)` with `setup_context(ctx, inputs, output)`.
 
     `arrays = True`: in a first-order pass backward gets NumPy arrays, gradients and saved values
@@ -266,6 +255,22 @@ class Function:
     return gradients of the output's shape: the engine sums them down.
 
     Keeps: per recorded call one node and one ctx, and what forward saves.
+
+    Example:
+        >>> class Square(lm.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2 * x * grad
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> Square.apply(x).backward()
+        >>> x.grad
+        tensor(6.)
     """
 
     arrays: ClassVar[bool] = False
@@ -719,6 +724,13 @@ def autograd_function(
     `forward(ctx, ...)` and `backward(ctx, grad)` are those of a Function. `name` is the name of the
     class made (default: that of `forward`).
     Raises: TypeError for what is not callable.
+
+    Example:
+        >>> twice = lm.autograd.autograd_function(
+        ...     lambda ctx, x: 2 * x, lambda ctx, grad: 2 * grad, name="Twice"
+        ... )
+        >>> twice(lm.tensor(3.0, requires_grad=True))
+        tensor(6., grad_fn=<TwiceBackward>)
     """
     for role, given in (("forward", forward), ("backward", backward)):
         if not callable(given):
@@ -743,15 +755,26 @@ def autograd_function(
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     """For a `backward` that cannot be differentiated: doing it nevertheless raises.
 
-        @staticmethod
-        @once_differentiable
-        def backward(ctx, grad): ...
-
     Under `create_graph` the rule runs with recording off, and with `arrays = True` on arrays, so it
     may compute with NumPy alone. What it gives depends on the arguments of forward and on the
     gradient, and whoever differentiates it is told so, anywhere in a chain (PyTorch is silent
     where the gradient needs no gradient).
     Raises (when differentiated a second time): AutogradError.
+
+    Example:
+        >>> class Round(lm.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return lm.tensor(np.round(x.numpy()))
+        ...
+        ...     @staticmethod
+        ...     @lm.autograd.once_differentiable
+        ...     def backward(ctx, grad):
+        ...         return grad  # straight through
+        >>> x = lm.tensor([0.7, 1.2], requires_grad=True)
+        >>> Round.apply(x).sum().backward()
+        >>> x.grad
+        tensor([1., 1.])
     """
 
     @functools.wraps(backward)

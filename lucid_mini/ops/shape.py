@@ -152,16 +152,30 @@ class Split(Function):
 
 
 def cat(tensors: Any, dim: int = 0) -> Tensor:
-    """`tensors` one after another along `dim`: all other lengths equal.
+    """`tensors` one after another along `dim`: all other lengths equal.   Keeps: their lengths.
 
     Raises: ValueError for none or for lengths that differ, TypeError for what is no tensor.
+
+    Example:
+        >>> lm.cat([lm.zeros(1, 2), lm.ones(2, 2)])
+        tensor([[0., 0.],
+                [1., 1.],
+                [1., 1.]])
     """
     made: Tensor = Cat.apply(dim, *_of_one_dtype(_several(tensors, "cat")))
     return made
 
 
 def stack(tensors: Any, dim: int = 0) -> Tensor:
-    """`tensors` of one shape side by side along a new dimension `dim`."""
+    """`tensors` of one shape side by side along a new dimension `dim`.   Keeps: their number.
+
+    Raises: ValueError for none or for shapes that differ, TypeError for what is no tensor.
+
+    Example:
+        >>> lm.stack([lm.zeros(2), lm.ones(2)], dim=1)
+        tensor([[0., 1.],
+                [0., 1.]])
+    """
     tensors = _several(tensors, "stack")
     made: Tensor = Stack.apply(axis_of(dim, tensors[0].ndim + 1), *_of_one_dtype(tensors))
     return made
