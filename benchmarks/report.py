@@ -2,13 +2,15 @@
 
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from .frameworks import Framework
-from .measure import Row
+from .goals import Goal
+from .measure import Row, figure
 
 
 def machine() -> dict[str, Any]:
@@ -41,17 +43,21 @@ def versions(frameworks: list[Framework]) -> dict[str, str]:
     return found
 
 
-def table(rows: list[Row], shows: Literal["ratio", "value"]) -> str:
+def table(
+    rows: list[Row], shows: Literal["ratio", "value"], goals: Mapping[str, Goal] | None = None
+) -> str:
     """A line a case, a column a framework: the median, and the quartiles in brackets.
 
-    With "ratio" the floor's column is its time, and the others' are multiples of it.
+    With "ratio" the floor's column is its time, and the others' are multiples of it. The last
+    columns are lucid_mini's goal and whether it is met.
     """
     cases = list(dict.fromkeys(row.case for row in rows))
     frameworks = list(dict.fromkeys(row.framework for row in rows))
     cells = {(row.case, row.framework): _cell(row, shows) for row in rows}
-    lines = [["", *frameworks]]
+    lines = [["", *frameworks, "goal", ""]]
     for case in cases:
-        lines.append([case, *(cells.get((case, name), "–") for name in frameworks)])
+        texts = [cells.get((case, name), "–") for name in frameworks]
+        lines.append([case, *texts, *goal_and_verdict(case, rows, shows, goals or {})])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(
@@ -62,18 +68,23 @@ def table(rows: list[Row], shows: Literal["ratio", "value"]) -> str:
     )
 
 
+def goal_and_verdict(
+    case: str, rows: list[Row], shows: str, goals: Mapping[str, Goal]
+) -> tuple[str, str]:
+    """What lucid_mini has to reach in a case, and whether it does."""
+    goal = goals.get(case)
+    if goal is None:
+        return "", ""
+    text = f"{goal} × floor" if shows == "value" and goal.of == "ratio" else str(goal)
+    return text, goal.verdict([row for row in rows if row.case == case])
+
+
 def _cell(row: Row, shows: str) -> str:
+    if row.median is None or row.lower is None or row.upper is None:
+        return row.note or "–"
     if shows == "ratio" and row.framework != "floor" and row.ratio is not None:
         return f"{row.ratio:.2f} ({row.ratio_lower:.2f}–{row.ratio_upper:.2f})"
-    text = f"{_figure(row.median)} {row.unit}".rstrip()
+    text = f"{figure(row.median)} {row.unit}".rstrip()
     if row.lower == row.upper:
         return text
-    return f"{text} ({_figure(row.lower)}–{_figure(row.upper)})"
-
-
-def _figure(value: float) -> str:
-    """Three digits that count, and no exponent."""
-    if value == int(value):
-        return f"{value:.0f}"
-    size = abs(value)
-    return f"{value:.{0 if size >= 100 else 1 if size >= 10 else 2}f}"
+    return f"{text} ({figure(row.lower)}–{figure(row.upper)})"

@@ -12,7 +12,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import command, measure
 from benchmarks.frameworks import ADAPTERS, Framework, Program, load
-from benchmarks.workloads import WORKLOADS, chain, memory, mlp, own_function
+from benchmarks.workloads import (
+    WORKLOADS,
+    chain,
+    double_backward,
+    ladder,
+    layer_norm,
+    memory,
+    mlp,
+    own_function,
+    wide,
+)
 
 PROGRAMS = {
     "chain": chain.multiply_add(3),
@@ -20,6 +30,14 @@ PROGRAMS = {
     **{word: own_function.tanh_chain(3, word) for word in own_function.CASES.values()},
     "mlp": mlp.network(2, (3, 4, 4, 2)),
     "memory": memory.layers(3, 1_024),
+    "layer norm": layer_norm.layers(2, 3, 4),
+    "uses": wide.uses(3),
+    "cat": wide.joined(3, "cat"),
+    "stack": wide.joined(3, "stack"),
+    "slices": wide.slices(3),
+    "embedding": wide.embedding(5, 2, 9),
+    "ladder": ladder.ladder(3),
+    "double backward": double_backward.product(2, (3, 4, 4, 2)),
 }
 
 
@@ -54,7 +72,7 @@ def test_the_gradients_of_the_floor_are_the_slopes_of_the_output(frameworks, nam
     function = program.write(lucid)
 
     def output(arrays):
-        return function(*map(lucid.constant, arrays)).item()
+        return function(*map(lucid.parameter, arrays)).item()
 
     gradients = program.backward(program.forward(*program.parameters))
     for index, gradient in enumerate(gradients):
@@ -118,7 +136,8 @@ def test_the_json_has_the_documented_keys(result):
 def test_every_workload_has_a_row_for_every_framework(result):
     for name, workload in result["workloads"].items():
         took_part = {row["framework"] for row in workload["rows"]}
-        assert {"floor", "lucid_mini"} <= took_part, name
+        assert "lucid_mini" in took_part, name
+        assert "floor" in took_part or name == "tracing"
         for case in {row["case"] for row in workload["rows"]}:
             rows = [row["framework"] for row in workload["rows"] if row["case"] == case]
             assert len(rows) == len(set(rows)), case
@@ -127,7 +146,8 @@ def test_every_workload_has_a_row_for_every_framework(result):
 def test_no_figure_is_missing(result):
     for workload in result["workloads"].values():
         for row in workload["rows"]:
-            assert np.isfinite([row["lower"], row["median"], row["upper"]]).all()
+            if row["note"] is None:
+                assert np.isfinite([row["lower"], row["median"], row["upper"]]).all()
 
 
 def test_a_selection_runs_alone_and_an_unknown_name_is_refused(tmp_path, capsys):
