@@ -54,7 +54,7 @@ def rows(case: str, unit: str, values: dict[str, list[float]]) -> list[Row]:
     floor = values.get("floor")
     made = []
     for name, measured in values.items():
-        ratio: tuple[float | None, ...] = (None, None, None)
+        ratio: tuple[float, float, float] | tuple[None, None, None] = (None, None, None)
         if floor is not None and all(floor):
             ratio = quartiles([a / b for a, b in zip(measured, floor, strict=False)])
         made.append(Row(case, name, unit, *quartiles(measured), *ratio))

@@ -7,6 +7,7 @@ NumPy.
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any, ClassVar, NamedTuple
+from weakref import ReferenceType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,8 @@ class Framework:
     distribution: ClassVar[str]
     #: The statement that imports it; None where there is no package.
     importing: ClassVar[str | None] = None
+    #: The depth of recursion that its backward is given; 0: what Python allows.
+    depth: int = 0
 
     def version(self) -> str:
         """The installed version; "checkout" for a package that is imported without one."""
@@ -152,6 +155,6 @@ class Framework:
         """Two outputs of one op, the first of them `2 * x`."""
         raise UnsupportedError("several outputs")
 
-    def holder(self, tensor: Any) -> str:
-        """Who keeps `tensor` alive, as the framework tells it."""
+    def holder(self, tensor: ReferenceType[Any]) -> str:
+        """Who keeps a tensor alive, as the framework tells it."""
         raise UnsupportedError("holders")

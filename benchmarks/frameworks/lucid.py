@@ -1,8 +1,8 @@
 """lucid_mini, through its public names."""
 
-import weakref
 from collections.abc import Callable
 from typing import Any
+from weakref import ReferenceType
 
 import numpy as np
 
@@ -97,9 +97,9 @@ class Lucid(Framework):
         """A Function with two outputs."""
         return Pair.apply(x)
 
-    def holder(self, tensor: Any) -> str:
+    def holder(self, tensor: ReferenceType[Any]) -> str:
         """The shortest chain from a name."""
-        return str(lm.lifetime.why_alive(weakref.ref(tensor)))
+        return str(lm.lifetime.why_alive(tensor))
 
     def tanh(self, x: Any) -> Any:
         """The method."""

@@ -2,8 +2,7 @@
 
 Each figure is the time of a step while watched over that of a step unwatched, turn by turn.
 Switching on, switching off and reading what was recorded do not count. "Off, once more" is the same
-unwatched step measured against itself: how far the others can be trusted. A step that is not
-watched costs nothing else, because nothing is installed: `tests/lifetime` counts its events.
+unwatched step measured against itself: how far the others can be trusted.
 """
 
 import gc
