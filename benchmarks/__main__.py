@@ -8,6 +8,8 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 # A kernel chosen by hand, for some other purpose, can be several times slower than its own choice.
 for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
     os.environ.pop(name, None)
+# PyTorch's profiler would report each start and stop.
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 if __name__ == "__main__":
     from benchmarks.command import main

@@ -3,8 +3,8 @@
 Forward, backward and the dropping of the graph are timed apart, with the collector on. With the
 collector off, a graph that is dropped must be gone: what is left over lies in reference cycles.
 Dropping takes MyGrad no time because its backward takes the graph apart, and micrograd none because
-it leaves it to the collector. Who follows the graph by recursion ends where Python's stack does. The million nodes run once, where
-300 000 are not a matter of many seconds.
+it leaves it to the collector. Who follows the graph by recursion ends where Python's stack does.
+The million nodes run once, where 300 000 are not a matter of many seconds.
 """
 
 import gc
