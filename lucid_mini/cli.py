@@ -32,13 +32,22 @@ def main(argv: list[str] | None = None) -> int:
         help="open the book in JupyterLab",
         epilog="Further arguments go to JupyterLab: lucid-mini book --no-browser",
     )
+    site = commands.add_parser("site", help="build the documentation as a folder of web pages")
+    site.add_argument(
+        "--out",
+        type=Path,
+        default=Path("site"),
+        metavar="FOLDER",
+        help="where the pages go (default: site); what an earlier call left there is replaced",
+    )
     options, rest = parser.parse_known_args(argv)
     if options.command == "book":
         return _book(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    run = {"tour": _tour, "site": _site}[options.command]
     try:
-        return _tour(options.out)
+        return run(options.out)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
@@ -56,6 +65,44 @@ def _tour(folder: Path) -> int:
         print(f"lucid-mini tour: cannot write to {folder}: {error.strerror}", file=sys.stderr)
         return 2
     run(folder)
+    return 0
+
+
+def _site(folder: Path) -> int:
+    """The pages of the clone that the package lies in."""
+    root = Path(__file__).resolve().parents[1]
+    if not (root / "docs" / "conf.py").is_file():
+        print(
+            "lucid-mini site: the pages are not installed with the package. Clone the repository, "
+            "and install it there with pip install -e '.[site]'.",
+            file=sys.stderr,
+        )
+        return 2
+    missing = [name for name in ("sphinx", "myst_nb", "sphinx_book_theme") if not find_spec(name)]
+    if missing:
+        names = " and ".join(missing)
+        print(
+            f"lucid-mini site: {names} not installed: pip install 'lucid-mini[site]'",
+            file=sys.stderr,
+        )
+        return 2
+    from .site import build, is_site
+
+    if folder.exists() and not is_site(folder) and (folder.is_file() or any(folder.iterdir())):
+        print(
+            f"lucid-mini site: {folder} has something else in it. Choose a new folder with --out.",
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        built = build(root, folder)
+    except OSError as error:
+        print(f"lucid-mini site: cannot write to {folder}: {error.strerror}", file=sys.stderr)
+        return 2
+    if not built:
+        print("lucid-mini site: not built; what is wrong stands above", file=sys.stderr)
+        return 2
+    print(f"→ {folder / 'index.html'}")
     return 0
 
 
