@@ -36,22 +36,30 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"
 
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 76
 
 html_theme = "sphinx_book_theme"
 html_title = "lucid_mini"
-html_logo = "_static/mark.svg"
 html_favicon = "_static/mark.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {
     "use_download_button": False,
     "use_fullscreen_button": False,
     "show_toc_level": 2,
-    "home_page_in_toc": False,
+    "logo": {
+        "image_light": "_static/mark.svg",
+        "image_dark": "_static/mark.svg",
+        "text": "lucid_mini",
+        "alt_text": "lucid_mini",
+    },
+    "navbar_persistent": [],  # the search is in the sidebar already
+    "footer_content_items": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }

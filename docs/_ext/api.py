@@ -299,12 +299,13 @@ def _summary(value: Any) -> str:
     if inspect.ismemberdescriptor(value):
         return ""
     first = re.split(r"   +[A-Z]\w+: |\n\n", text)[0]
-    return inline(re.split(r"(?<=[.:!?]) +(?=[A-Z`])", " ".join(first.split(" ")))[0])
+    return inline(re.split(r"(?<=[.!?]) +(?=[A-Z`])", " ".join(first.split(" ")))[0])
 
 
 def _contents(text: str) -> str:
     """What is on a page, in a few words: its first names."""
     names = re.findall(r"^   \* - :py:obj:`(\S+) <", text, re.MULTILINE)
+    names = names or re.findall(r"^(lucid-mini \w+)$", text, re.MULTILINE)
     shown = ", ".join(f"``{name}``" for name in names[:6])
     return f"{shown} …" if len(names) > 6 else shown
 
@@ -327,11 +328,10 @@ def _indented(text: str) -> list[str]:
 # ---------------------------------------------------------------- Sphinx
 
 
-def _short(app: Sphinx, domain: str, kind: str, node: Any) -> None:
+def _short(app: Sphinx, document: Any) -> None:
     """`lm.exp` where Sphinx has `lucid_mini.exp`: the name that a reader types."""
-    for name in node.findall(addnodes.desc_addname):
-        text = re.sub(r"^lucid_mini\.(events\.)?", "lm.", name.astext())
-        text = text.replace("lm.Tensor.", "Tensor.")
+    for name in document.findall(addnodes.desc_addname):
+        text = re.sub(r"^lucid_mini\.(events\.)?", "lm.", name.astext()).replace("lm.Tensor.", "Tensor.")
         name.clear()
         name += addnodes.desc_sig_name(text, text)
 
@@ -341,5 +341,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     if find_spec("torch") is None:
         app.config.autodoc_mock_imports = ["torch"]
     app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "api"))
-    app.connect("object-description-transform", _short)
+    app.connect("doctree-read", _short)
     return {"parallel_read_safe": True}

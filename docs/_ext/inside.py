@@ -1,6 +1,7 @@
 """What the pages show of the package itself: drawings, the stepper, a table of its files."""
 
 import ast
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,12 @@ def write(source: Path) -> None:
     for name, figure in zip(("before", "after"), before_and_after(), strict=True):
         figure.save(generated / f"ownership-{name}.svg")
         figure.save(generated / f"ownership-{name}.txt")
-    stepper().save(source / "_static" / "stepper.html")
+    page = stepper().save(source / "_static" / "stepper.html").read_text(encoding="utf-8")
+    frame = (
+        f'<iframe class="stepper" title="A backward pass, step by step" '
+        f'srcdoc="{escape(page, quote=True)}"></iframe>\n'
+    )
+    (generated / "stepper.html").write_text(frame, encoding="utf-8")
     (generated / "files.md").write_text(files(source / "lucid_mini"), encoding="utf-8")
 
 

@@ -26,10 +26,12 @@ KINDS = {
     "tensor": ("#0072B2", "#FFFFFF", "Tensor"),
     "node": ("#FFFFFF", "#10202B", "Node"),
     "ctx": ("#E4E4E4", "#10202B", "ctx"),
-    "slot": ("#56B4E9", "#10202B", "saved slot of its own: an output without its tensor"),
-    "array": ("#D9F2E8", "#10202B", "array: the bytes"),
+    "slot": ("#56B4E9", "#10202B", "slot of a saved output"),
+    "array": ("#D9F2E8", "#10202B", "array"),
 }
-_LETTER, _HEIGHT, _PITCH, _KEY = 7.3, 38, 84, 30
+#: Words at arrows: those that the box at their end does not say.
+_SAID = ("array", "ctx")
+_LETTER, _HEIGHT, _PITCH, _KEY, _BESIDE = 7.3, 38, 80, 30, 60
 
 
 class Box(NamedTuple):
@@ -63,7 +65,7 @@ class Ownership(Figure):
         lines = [self.title, ""]
         for name, box in self.boxes.items():
             held = [f"{a.how} → {a.held}" for a in self.arrows if a.holder == name and not a.weak]
-            lines.append(f"{name:<22} {box.note:<24} {', '.join(held)}".rstrip())
+            lines.append(f"{name:<26} {box.note:<15} {', '.join(held)}".rstrip())
         return "\n".join([*lines, "", self.caption])
 
     def svg(self) -> str:
@@ -74,12 +76,13 @@ class Ownership(Figure):
             below[held].add(holder)
         sizes = {}
         for name in TopologicalSorter(below).static_order():
-            letters = max(style.cells(name), style.cells(self.boxes[name].note) * 0.84)
+            _, shown, note = self.boxes[name]
+            letters = max(style.cells(shown), style.cells(note) * 0.84)
             sizes[name] = (max(72, round(letters * _LETTER) + 22), _HEIGHT)
         return self._drawn(lay_out(sizes, strong, pitch=_PITCH, gap=30), strong)
 
     def _drawn(self, places: Layered, strong: list[tuple[str, str]]) -> str:
-        width, height = max(places.width, 640), places.height + _KEY
+        width, height = max(places.width + 2 * _BESIDE, 640), places.height + _KEY
         left = (width - places.width) // 2
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -92,8 +95,13 @@ class Ownership(Figure):
         hows = {(a.holder, a.held): a.how for a in self.arrows}
         for route in places.routes:
             parts.append(f'<path class="e" d="{_curve(route)}"/>')
-        for pair, route in zip(strong, places.routes, strict=True):
-            parts.append(_word(route, hows[pair]))
+        words = [
+            (hows[pair], _middle(route)) for pair, route in zip(strong, places.routes, strict=True)
+        ]
+        for at, (how, place) in enumerate(words):
+            same = any(how == other and _near(place, there) for other, there in words[:at])
+            if how not in _SAID and not same:  # two arrows that start as one need one word
+                parts.append(_word(how, *place))
         parts += [_weak(places, arrow) for arrow in self.arrows if arrow.weak]
         for name, (x, y, wide, high) in places.boxes.items():
             kind, shown, note = self.boxes[name]
@@ -121,26 +129,32 @@ _HEAD = (
 )
 
 
-def _word(route: tuple[tuple[int, int], ...], how: str) -> str:
-    """The word at an arrow, where it starts to be alone."""
+def _middle(route: tuple[tuple[int, int], ...]) -> tuple[float, float]:
+    """Where the word at an arrow stands: where it has left the arrows that start beside it."""
     (x, y), (right, below) = route[0], route[1]
-    at = 0.62
-    return (
-        f'<text class="h" x="{x + (right - x) * at:g}" y="{y + (below - y) * at + 3:g}">'
-        f"{escape(how)}</text>"
-    )
+    return x + (right - x) * 0.62, y + (below - y) * 0.62 + 3
+
+
+def _near(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return abs(one[0] - other[0]) < 28 and abs(one[1] - other[1]) < 10
+
+
+def _word(how: str, x: float, y: float) -> str:
+    return f'<text class="h" x="{x:g}" y="{y:g}">{escape(how)}</text>'
 
 
 def _weak(places: Layered, arrow: Arrow) -> str:
-    """A dashed line from the side of one box to the side of another."""
+    """A dashed line beside the boxes, on the side where the way is shorter."""
     one, other = places.boxes[arrow.holder], places.boxes[arrow.held]
-    x, y = one.x + one.width, one.y + one.height // 2
-    to_x, to_y = other.x + other.width, other.y + other.height // 2
-    out = max(x, to_x) + 46
-    return (
-        f'<path class="e weak" d="M{x} {y}C{out} {y} {out} {to_y} {to_x + 2} {to_y}"/>'
-        f'<text class="h" x="{out - 14}" y="{(y + to_y) // 2}">{escape(arrow.how)}</text>'
-    )
+    y, to_y = one.y + one.height // 2, other.y + other.height // 2
+    between = [box for box in places.boxes.values() if other.y <= box.y <= one.y]
+    left = min(box.x for box in between) - _BESIDE + 10
+    right = max(box.x + box.width for box in between) + _BESIDE - 10
+    x, to_x, out = one.x + one.width, other.x + other.width + 2, right
+    if one.x - left < right - x:
+        x, to_x, out = one.x, other.x - 2, left
+    line = f'<path class="e weak" d="M{x} {y}C{out} {y} {out} {to_y} {to_x} {to_y}"/>'
+    return line + _word(arrow.how, (3 * out + x) / 4, (y + to_y) / 2 + 3)
 
 
 def _key(top: int) -> str:
@@ -160,47 +174,52 @@ def _key(top: int) -> str:
 def read(title: str, caption: str, **variables: Any) -> Ownership:
     """What hangs on `variables`, each object once."""
     figure = Ownership(title, caption)
-    names: dict[int, str] = {id(value): name for name, value in variables.items()}
-    met: list[Any] = []
-    pending = list(variables.values())
-    while pending:
-        thing = pending.pop(0)
-        if any(thing is other for other in met):
-            continue
-        met.append(thing)  # kept, so that no id is used again
-        name = _name(thing, names, figure)
-        for how, held, weak in _held(thing):
-            if not weak and not _holds(thing, held):
+    names: dict[int, str] = {}
+    met: list[Any] = []  # kept, so that no id is used again
+
+    def meet(thing: Any, name: str) -> str:
+        if id(thing) not in names:
+            names[id(thing)] = name
+            met.append(thing)
+            figure.boxes[name] = _box(thing, name)
+        return names[id(thing)]
+
+    for name, thing in variables.items():
+        meet(thing, name)
+    for holder in met:  # grows while it is walked
+        name = names[id(holder)]
+        for how, held, weak in _held(holder):
+            if not weak and not _holds(holder, held):
                 raise RuntimeError(f"{name} does not hold what its {how} is")
-            pending.append(held)
-            figure.arrows.append(Arrow(name, _name(held, names, figure), how, weak))
+            figure.arrows.append(Arrow(name, meet(held, _name(held, name, how)), how, weak))
     return figure
 
 
-def _name(thing: Any, names: dict[int, str], figure: Ownership) -> str:
-    """The name of `thing`, which is given one and a box when first met."""
-    kind, proposed, note = _told(thing)
-    name = names.setdefault(id(thing), proposed)
-    if name not in figure.boxes:
-        shown = name.split(" of ")[0] if kind in ("ctx", "array") else name
-        figure.boxes[name] = Box(kind, shown, note)
-    return name
-
-
-def _told(thing: Any) -> tuple[str, str, str]:
+def _name(thing: Any, holder: str, how: str) -> str:
+    """What to call an object that no variable names."""
     if isinstance(thing, lm.Tensor):
-        return "tensor", "a tensor", f"Tensor {_shape(thing.shape)}"
+        made = isinstance(thing._node, Node)
+        return f"{holder}{how}" if how == ".grad" or not made else f"output of {thing._node.label}"
     if isinstance(thing, AccumulateGrad):
-        return "node", "AccumulateGrad", "fills .grad"
+        return "AccumulateGrad"
     if isinstance(thing, Node):
-        return "node", thing.label, "Node, released" if thing.released else "Node"
+        return thing.label
+    return f"{how if how in _SAID else type(thing).__name__} of {holder}"
+
+
+def _box(thing: Any, name: str) -> Box:
+    if isinstance(thing, lm.Tensor):
+        return Box("tensor", name, f"Tensor {_shape(thing.shape)}")
+    if isinstance(thing, AccumulateGrad):
+        return Box("node", name, "fills .grad")
+    if isinstance(thing, Node):
+        return Box("node", name, "Node, released" if thing.released else "Node")
     if isinstance(thing, FunctionCtx):
-        full = type(thing._saved) is tuple
-        kind = f"ctx of {thing._function._kind}"
-        return "ctx", kind, f"saved {len(thing._saved)}" if full else "nothing saved"
+        saved = len(thing._saved) if type(thing._saved) is tuple else 0
+        return Box("ctx", "ctx", style.count_of(saved, "saved slot") if saved else "nothing saved")
     if type(thing) in DETACHED:
-        return "slot", type(thing).__name__, "no tensor"
-    return "array", f"array of {thing.size}", style.format_bytes(thing.nbytes)
+        return Box("slot", type(thing).__name__, "no tensor")
+    return Box("array", "array", style.format_bytes(thing.nbytes))
 
 
 def _shape(shape: tuple[int, ...]) -> str:

@@ -166,10 +166,12 @@ def _signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, result: str
 ) -> tuple[str, str] | None:
     """An op that is a Function as it is has the arguments of its `forward`, less ctx."""
+    if obj is Function:  # never made: it is its class that is called
+        return "", ""
     function = _function_of(obj)
     if function is None:
         return None
-    arguments = list(inspect.signature(function.forward).parameters)[1:]
+    arguments = list(inspect.signature(function.forward).parameters)[2 if what == "method" else 1 :]
     return f"({', '.join(arguments)})", ""
 
 
