@@ -1,4 +1,4 @@
-"""How Sphinx turns the staged pages into a site. `lucid-mini site` calls it; see lucid_mini/site.py.
+"""How Sphinx turns the staged pages into a site; `lucid_mini/site.py` stages and calls it.
 
 Nothing is fetched, neither when the pages are built nor when they are read: no notebook is run, and
 MathJax is a file in `_static`.
@@ -47,6 +47,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_copy_source = False
+html_domain_indices = False
 html_show_sphinx = False
 html_theme_options = {
     "use_download_button": False,

@@ -69,7 +69,7 @@ def stage(root: Path, source: Path) -> None:
             text = _chapter(text, page, places)
         else:
             text = _relinked(text, page, root, places)
-        if page == Path("book/README.md"):
+        if page == Path("book/README.md") and any(found.suffix == ".ipynb" for found in places):
             text += _CHAPTERS
         target.write_text(text, encoding="utf-8")
 
@@ -139,5 +139,5 @@ def _render(source: Path, pages: Path, cache: Path) -> bool:
             sphinx.build()
             return sphinx.statuscode == 0
     except SphinxError as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return False

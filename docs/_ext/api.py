@@ -1,7 +1,8 @@
-"""The pages of the reference, written from what the package offers: no name is listed by hand twice.
+"""The pages of the reference, written from what the package offers.
 
 What is public and not placed elsewhere lands on the page of functions, so that no name is missed.
 """
+# ruff: noqa: SIM905 - lists of names read best as text
 
 import contextlib
 import importlib
@@ -9,19 +10,19 @@ import inspect
 import io
 import os
 import re
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from prose import _function_of, inline, public
+from sphinx import addnodes
+from sphinx.application import Sphinx
 
 import lucid_mini as lm
 from lucid_mini import cli, errors
 from lucid_mini.events import Recorder
 from lucid_mini.ops.table import FUNCTIONS
-from prose import _function_of, inline, public
-from sphinx import addnodes
-from sphinx.application import Sphinx
 
 #: Words above groups of names; a name that no group has comes under the last.
 HISTORY = (
@@ -29,18 +30,18 @@ HISTORY = (
     "register_hook register_post_accumulate_grad_hook"
 ).split()
 GROUPS = {
-    "Element by element": (
-        "exp log sqrt sin cos tanh sigmoid relu abs neg sign clamp pow maximum minimum where "
-        "masked_fill"
-    ).split(),
-    "Along dimensions": (
-        "sum mean prod max min amax amin argmax argmin var std cumsum logsumexp softmax "
-        "log_softmax cross_entropy"
-    ).split(),
-    "Shape": (
-        "reshape view flatten transpose permute t T squeeze unsqueeze expand cat stack split chunk "
-        "unbind"
-    ).split(),
+    "Element by element": """
+        exp log sqrt sin cos tanh sigmoid relu abs neg sign clamp pow maximum minimum where
+        masked_fill
+    """.split(),
+    "Along dimensions": """
+        sum mean prod max min amax amin argmax argmin var std cumsum logsumexp softmax log_softmax
+        cross_entropy
+    """.split(),
+    "Shape": """
+        reshape view flatten transpose permute t T squeeze unsqueeze expand cat stack split chunk
+        unbind
+    """.split(),
     "Products, elements, copies": "matmul mm gather index_select clone to".split(),
 }
 OPERATORS = {
@@ -68,8 +69,8 @@ MAGIC = """
 In a notebook
 -------------
 
-``%load_ext lucid_mini`` brings the cell magic ``%%lifetimes``: the cell runs inside a trace, and its
-timeline appears under it.
+``%load_ext lucid_mini`` brings the cell magic ``%%lifetimes``: the cell runs inside a trace, and
+its timeline appears under it.
 """
 FIXTURE = """
 For pytest
@@ -91,6 +92,7 @@ def write(folder: Path) -> None:
     lines += _table(
         (f":doc:`{text.splitlines()[0]} <{name}>`", _contents(text)) for name, text in pages.items()
     )
+    lines += ["", "All names from A to Z: :ref:`genindex`."]
     lines += ["", ".. toctree::", "   :hidden:", "", toc]
     (folder / "index.rst").write_text("\n".join(lines), encoding="utf-8")
 
@@ -147,9 +149,7 @@ def _grouped(names: Iterable[str]) -> dict[str, list[str]]:
 # ---------------------------------------------------------------- pages
 
 
-def _page(
-    title: str, module: str, groups: Mapping[str, Iterable[str]], about: Any = None
-) -> str:
+def _page(title: str, module: str, groups: Mapping[str, Iterable[str]], about: Any = None) -> str:
     """A page: a table of its names, then each with its docstring."""
     lines = _title(title, "=")
     if about is not None:
@@ -330,10 +330,34 @@ def _indented(text: str) -> list[str]:
 
 def _short(app: Sphinx, document: Any) -> None:
     """`lm.exp` where Sphinx has `lucid_mini.exp`: the name that a reader types."""
-    for name in document.findall(addnodes.desc_addname):
-        text = re.sub(r"^lucid_mini\.(events\.)?", "lm.", name.astext()).replace("lm.Tensor.", "Tensor.")
-        name.clear()
-        name += addnodes.desc_sig_name(text, text)
+    for place in document.findall(addnodes.desc_addname):
+        short = re.sub(r"^lucid_mini\.(events\.)?", "lm.", place.astext())
+        short = short.replace("lm.Tensor.", "Tensor.")
+        place[:] = [addnodes.desc_sig_name(short, short)]
+
+
+def _backlinks(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Let a page of source lead back to where a name is documented.
+
+    Sphinx takes all names of a file for names of one module, and points past those that another
+    module offers.
+    """
+    if not page.startswith("_modules/lucid_mini"):
+        return
+    objects = app.env.domains["py"].objects
+
+    def lead(link: re.Match[str]) -> str:
+        document, full = link[1], link[2]
+        name = full.rpartition(".")[2]
+        found = [
+            other
+            for other, entry in objects.items()
+            if entry.docname == document and other.rpartition(".")[2] == name
+        ]
+        right = full if full in objects or not found else found[0]
+        return f'{document}.html#{right}"'
+
+    context["body"] = re.sub(r'(api/\w+)\.html#([\w.]+)"', lead, context["body"])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -342,4 +366,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.config.autodoc_mock_imports = ["torch"]
     app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "api"))
     app.connect("doctree-read", _short)
+    app.connect("html-page-context", _backlinks)
     return {"parallel_read_safe": True}

@@ -5,9 +5,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import lucid_mini as lm
 from ownership import before_and_after
 from sphinx.application import Sphinx
+
+import lucid_mini as lm
 
 #: The folders of the package, in reading order; files beside them come last.
 FOLDERS = ("autograd", "ops", "transforms", "lifetime", "draw", "bridge", "")

@@ -11,8 +11,9 @@ from graphlib import TopologicalSorter
 from html import escape
 from typing import Any, NamedTuple
 
-import lucid_mini as lm
 import numpy as np
+
+import lucid_mini as lm
 from lucid_mini.autograd.ctx import FunctionCtx
 from lucid_mini.autograd.node import AccumulateGrad, Node
 from lucid_mini.autograd.saved import DETACHED

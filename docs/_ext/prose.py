@@ -10,10 +10,13 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from sphinx.application import Sphinx
+from sphinx.util.typing import stringify_annotation
+
 import lucid_mini as lm
 from lucid_mini import draw, errors, lifetime, testing, transforms
 from lucid_mini.autograd.function import Function
-from sphinx.application import Sphinx
 
 LABELS = (
     "Shape|Keeps|Raises|Returns|Args|Bytes|Costs?|Time|Owns|Source|Not seen|Warned of|Never raises"
@@ -56,6 +59,14 @@ def public(module: Any) -> list[str]:
 
 
 NAMES = _names()
+_WIDE = {
+    stringify_annotation(wide): name
+    for wide, name in (
+        (ArrayLike, "ArrayLike"),
+        (DTypeLike, "DTypeLike"),
+        (NDArray[Any], "ndarray"),
+    )
+}
 
 
 def restructured(docstring: str) -> list[str]:
@@ -76,7 +87,7 @@ def _blocks(lines: Iterable[str]) -> list[list[str]]:
         if not line.strip():
             blank = True
             continue
-        starts = line.startswith(">>>") or line.startswith("Example:") or _BULLET.match(line)
+        starts = line.startswith((">>>", "Example:")) or _BULLET.match(line)
         if blank and indented and current and current[0].startswith((" ", "Example:")):
             current += ["", line]
         elif current and not blank and not (starts and not current[0].startswith(">>>")):
@@ -98,7 +109,7 @@ def _block(block: list[str]) -> list[str]:
     if first.startswith(">>>"):
         return block
     if first.startswith(" "):
-        return ["::", "", *(f"   {line}" for line in block)]
+        return ["::", "", *(f"   {line}".rstrip() for line in block)]
     if _BULLET.match(first):
         return ["- " + inline(" ".join(line.strip() for line in block)[2:])]
     return _paragraph("\n".join(block))
@@ -110,7 +121,7 @@ def _paragraph(text: str) -> list[str]:
     lines: list[str] = []
     lead = text[: marks[0].start()] if marks else text
     if lead.strip():
-        lines += [inline(lead), ""]
+        lines += [inline(lead), *([""] if marks else [])]
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
     for mark, end in zip(marks, ends, strict=bool(marks)):
         body = text[mark.end() : end]
@@ -154,9 +165,7 @@ def _escaped(text: str) -> str:
 # ---------------------------------------------------------------- what Sphinx asks
 
 
-def _docstring(
-    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
-) -> None:
+def _docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     function = _function_of(obj)
     text = inspect.getdoc(function) if function is not None else "\n".join(lines)
     lines[:] = restructured(text or "")
@@ -164,15 +173,22 @@ def _docstring(
 
 def _signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, result: str
-) -> tuple[str, str] | None:
+) -> tuple[str | None, str | None]:
     """An op that is a Function as it is has the arguments of its `forward`, less ctx."""
     if obj is Function:  # never made: it is its class that is called
         return "", ""
     function = _function_of(obj)
     if function is None:
-        return None
+        return _readable(signature), _readable(result)
     arguments = list(inspect.signature(function.forward).parameters)[2 if what == "method" else 1 :]
     return f"({', '.join(arguments)})", ""
+
+
+def _readable(text: str | None) -> str | None:
+    """A signature with the names of NumPy's wide types in place of all that they stand for."""
+    for long, short in _WIDE.items():
+        text = text and text.replace(long, short)
+    return text
 
 
 def _function_of(obj: Any) -> type[Function] | None:

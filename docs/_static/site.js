@@ -31,6 +31,19 @@ function colour() {
   });
 }
 
+// The arrows that unfold the list of pages get the words of the page that they stand beside, and
+// the lines of a long signature are no list of definitions.
+function name() {
+  document.querySelectorAll(".bd-sidebar-primary summary").forEach(function (summary) {
+    var page = summary.closest("li").querySelector("a");
+    summary.setAttribute("aria-label", "Pages under " + page.textContent.trim());
+  });
+  document.querySelectorAll("dt.sig dl, dt.sig dd").forEach(function (element) {
+    element.setAttribute("role", "presentation");
+  });
+}
+
+document.addEventListener("DOMContentLoaded", name);
 document.addEventListener("DOMContentLoaded", reach);
 window.addEventListener("resize", reach);
 window.addEventListener("load", function () {
