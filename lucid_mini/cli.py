@@ -56,16 +56,23 @@ def main(argv: list[str] | None = None) -> int:
 def _tour(folder: Path) -> int:
     from .tour import run
 
+    if not _can_write("tour", folder):
+        return 2
+    run(folder)
+    return 0
+
+
+def _can_write(command: str, folder: Path) -> bool:
+    """Whether files can be put into `folder`, which is made; if not, says why."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".write"
         probe.touch()
         probe.unlink()
     except OSError as error:
-        print(f"lucid-mini tour: cannot write to {folder}: {error.strerror}", file=sys.stderr)
-        return 2
-    run(folder)
-    return 0
+        print(f"lucid-mini {command}: cannot write to {folder}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def _site(folder: Path) -> int:
@@ -88,18 +95,15 @@ def _site(folder: Path) -> int:
         return 2
     from .site import build, is_site
 
-    if folder.exists() and not is_site(folder) and (folder.is_file() or any(folder.iterdir())):
+    if not _can_write("site", folder):
+        return 2
+    if any(folder.iterdir()) and not is_site(folder):
         print(
-            f"lucid-mini site: {folder} has something else in it. Choose a new folder with --out.",
+            f"lucid-mini site: {folder} has something else in it. Choose another with --out.",
             file=sys.stderr,
         )
         return 2
-    try:
-        built = build(root, folder)
-    except OSError as error:
-        print(f"lucid-mini site: cannot write to {folder}: {error.strerror}", file=sys.stderr)
-        return 2
-    if not built:
+    if not build(root, folder):
         print("lucid-mini site: not built; what is wrong stands above", file=sys.stderr)
         return 2
     print(f"→ {folder / 'index.html'}")

@@ -137,7 +137,7 @@ def _render(source: Path, pages: Path, cache: Path) -> bool:
                 warningiserror=True,
             )
             sphinx.build()
-            return sphinx.statuscode == 0
+            return bool(sphinx.statuscode == 0)
     except SphinxError as error:
         sys.stderr.write(f"{error}\n")
         return False
