@@ -4,6 +4,7 @@ Pages stand in a clone at three places: `docs/`, `book/`, and a few files at the
 them out as one tree, which Sphinx turns into pages as `docs/conf.py` says.
 """
 
+import io
 import json
 import os
 import re
@@ -26,6 +27,7 @@ _MOVED = {
 }
 #: A link to a file: not to an address, not to a place on the same page.
 _LINK = re.compile(r"\[([^\[\]]+)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+_SHARE = re.compile(r"(reading sources|writing output)\.\.\. \S*\[ *(\d+)%\]")
 _CHAPTERS = "\n```{toctree}\n:hidden:\n:glob:\n\n[0-9]*\n```\n"
 
 
@@ -115,6 +117,18 @@ def _relinked(text: str, page: Path, root: Path, places: Mapping[Path, Path]) ->
     return _LINK.sub(lead, text)
 
 
+class _Progress(io.StringIO):
+    """Of all that Sphinx says, how far it is: one line, which is written over."""
+
+    def write(self, text: str) -> int:
+        """Show a step and its share; wipe both when the step is over."""
+        for step, share in _SHARE.findall(text):
+            ends = "\r\x1b[K" if share == "100" else ""
+            sys.stderr.write(f"\r{step} {share:>3} %{ends}")
+            sys.stderr.flush()
+        return len(text)
+
+
 def _render(source: Path, pages: Path, cache: Path) -> bool:
     """Let Sphinx make `pages` from `source`; every warning is an error, all of them are shown."""
     from sphinx.application import Sphinx
@@ -122,7 +136,7 @@ def _render(source: Path, pages: Path, cache: Path) -> bool:
     from sphinx.util.console import nocolor
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-    if "NO_COLOR" in os.environ or not (sys.stdout.isatty() and sys.stderr.isatty()):
+    if "NO_COLOR" in os.environ or not sys.stderr.isatty():
         nocolor()
     try:
         with patch_docutils(source), docutils_namespace():
@@ -132,7 +146,7 @@ def _render(source: Path, pages: Path, cache: Path) -> bool:
                 pages,
                 cache,
                 "html",
-                status=sys.stdout if sys.stdout.isatty() else None,
+                status=_Progress() if sys.stderr.isatty() else None,
                 warning=sys.stderr,
                 warningiserror=True,
             )

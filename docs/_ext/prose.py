@@ -60,7 +60,8 @@ def public(module: Any) -> list[str]:
 
 NAMES = _names()
 _WIDE = {
-    stringify_annotation(wide): name
+    stringify_annotation(wide, mode): name
+    for mode in ("fully-qualified-except-typing", "smart")
     for wide, name in (
         (ArrayLike, "ArrayLike"),
         (DTypeLike, "DTypeLike"),

@@ -217,3 +217,12 @@ def test_a_link_to_nothing_fails_the_build_and_leaves_the_former_pages(clone, tm
         notebook.unlink()
     assert building.build(clone, out), capfd.readouterr().err
     assert "Front" in (out / "index.html").read_text(encoding="utf-8")
+
+
+def test_on_a_terminal_progress_is_one_line_that_is_wiped(capsys):
+    progress = building._Progress()
+    progress.write("\x1b[01mreading sources... \x1b[39;49;00m[ 33%] \x1b[35mindex\x1b[39;49;00m\r")
+    progress.write("myst v5.2.0: MdParserConfig()\n")
+    progress.write("writing output... [100%] stepper\r")
+    shown = capsys.readouterr().err
+    assert shown == "\rreading sources  33 %\rwriting output 100 %\r\x1b[K"
