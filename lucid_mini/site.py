@@ -59,9 +59,9 @@ def stage(root: Path, source: Path) -> None:
     A link to a page leads to where that page is staged; of a link to another file of the clone the
     name is left; a link to nothing stays as it is, and fails the build.
     """
-    no_caches = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(root / "docs", source, ignore=no_caches)
-    shutil.copytree(root / "lucid_mini", source / "lucid_mini", ignore=no_caches)  # to quote from
+    built = shutil.ignore_patterns("__pycache__", "_output", "_build", ".*")
+    shutil.copytree(root / "docs", source, ignore=built)
+    shutil.copytree(root / "lucid_mini", source / "lucid_mini", ignore=built)  # to quote from
     places = _places(root)
     for page, place in places.items():
         target = source / place
@@ -83,7 +83,8 @@ def _places(root: Path) -> dict[Path, Path]:
     places = {}
     for path in sorted(found):
         page = path.relative_to(root)
-        if page != Path("README.md"):  # the site has a front page of its own
+        # The site has a front page of its own; under `_output` and the like lies what was built.
+        if page != Path("README.md") and not any(part.startswith("_") for part in page.parts):
             place = _MOVED.get(page.as_posix(), page.as_posix().removeprefix("docs/"))
             places[page] = Path(place)
     return places

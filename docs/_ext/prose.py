@@ -48,13 +48,13 @@ def _names() -> dict[str, str]:
 
 
 def public(module: Any) -> list[str]:
-    """The public names of a module: `__all__`, or the classes and functions written in it."""
+    """The public names of a module: `__all__`, or what it has of the package's functions."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
     return [
         name
         for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+        if not name.startswith("_") and getattr(value, "__module__", "").startswith("lucid_mini")
     ]
 
 

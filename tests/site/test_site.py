@@ -121,11 +121,13 @@ def names() -> set[str]:
         found |= {f"{place.replace('lm', 'lucid_mini', 1)}.{name}" for name in members}
     found |= {f"lucid_mini.Tensor.{name}" for name in promised.PROPERTIES.split()}
     found |= {f"lucid_mini.Tensor.{name}" for name in vars(lm.Tensor) if not name.startswith("_")}
-    modules = [lm.autograd, lm.lifetime, lm.draw, lm.testing]
+    from prose import public
+
+    modules = [lm.autograd, lm.lifetime, lm.draw, lm.testing, lm.errors]
     if find_spec("lucid_mini.bridge") is not None and find_spec("torch") is not None:
         modules.append(importlib.import_module("lucid_mini.bridge.torch"))
     for module in modules:
-        found |= {f"{module.__name__}.{name}" for name in module.__all__}
+        found |= {f"{module.__name__}.{name}" for name in public(module)}
     return found
 
 
