@@ -68,7 +68,7 @@ def stage(root: Path, source: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         text = (root / page).read_text(encoding="utf-8")
         if page.suffix == ".ipynb":
-            text = _chapter(text, page, places)
+            text = _chapter(text, page, root, places)
         else:
             text = _relinked(text, page, root, places)
         if page == Path("book/README.md") and any(found.suffix == ".ipynb" for found in places):
@@ -90,14 +90,16 @@ def _places(root: Path) -> dict[Path, Path]:
     return places
 
 
-def _chapter(text: str, page: Path, places: Mapping[Path, Path]) -> str:
-    """The notebook `text` with a link to its solutions at the end, where it has some."""
-    if page.parent / "solutions" / page.name not in places:
-        return text
+def _chapter(text: str, page: Path, root: Path, places: Mapping[Path, Path]) -> str:
+    """The notebook `text`, with a link to its solutions at the end where it has some."""
     notebook: dict[str, Any] = json.loads(text)
-    link = f"[Solutions of this chapter](solutions/{page.name})"
-    cell = {"id": "solutions", "cell_type": "markdown", "metadata": {}, "source": link}
-    notebook["cells"].append(cell)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = _relinked("".join(cell["source"]), page, root, places)
+    if page.parent / "solutions" / page.name in places:
+        link = f"[Solutions of this chapter](solutions/{page.name})"
+        cell = {"id": "solutions", "cell_type": "markdown", "metadata": {}, "source": link}
+        notebook["cells"].append(cell)
     return json.dumps(notebook, ensure_ascii=False)
 
 

@@ -1,6 +1,7 @@
 """The site is whole: the same pages each time, every public name, no link that leads nowhere."""
 
 import importlib
+import json
 import re
 from functools import cache
 from html.parser import HTMLParser
@@ -184,6 +185,20 @@ def test_a_link_leads_to_the_page_and_a_file_without_page_is_named(clone, tmp_pa
     text = (tmp_path / "source" / "book" / "index.md").read_text(encoding="utf-8")
     line = "[one](1.ipynb) [answers](solutions/index.md) `show.py` [top](../index.md)"
     assert text.splitlines()[2] == line
+
+
+def test_a_chapter_leads_to_pages_too(clone, tmp_path):
+    (clone / "docs" / "differences.md").write_text("# Differences\n")
+    cell = {
+        "cell_type": "markdown",
+        "metadata": {},
+        "source": ["[a](../docs/differences.md)\n", "b"],
+    }
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (clone / "book" / "1.ipynb").write_text(json.dumps(notebook))
+    building.stage(clone, tmp_path / "source")
+    staged = json.loads((tmp_path / "source" / "book" / "1.ipynb").read_text(encoding="utf-8"))
+    assert staged["cells"][0]["source"] == "[a](../differences.md)\nb"
 
 
 def test_a_chapter_ends_with_the_way_to_its_solutions(clone, tmp_path):
