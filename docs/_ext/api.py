@@ -11,11 +11,11 @@ import io
 import os
 import re
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from prose import _function_of, inline, public
+from prose import function_of, inline, public
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
@@ -65,6 +65,8 @@ OPERATORS = {
     "__imul__": "x *= y",
     "__itruediv__": "x /= y",
 }
+#: A slot cannot have a docstring.
+SLOTS = {"_base": "The tensor that this one is a view of, or None."}
 MAGIC = """
 In a notebook
 -------------
@@ -120,10 +122,9 @@ def _pages() -> dict[str, str]:
         "draw": _module("lm.draw", lm.draw),
         "testing": _module("lm.testing", lm.testing) + FIXTURE,
     }
-    with contextlib.suppress(ModuleNotFoundError):  # torch, or the whole bridge
-        bridge = "lucid_mini.bridge.torch"
-        if find_spec(bridge) is not None:
-            pages["bridge"] = _module("lm.bridge.torch", importlib.import_module(bridge))
+    with contextlib.suppress(ImportError):  # no PyTorch here
+        bridge = importlib.import_module("lucid_mini.bridge.torch")
+        pages["bridge"] = _module("lm.bridge.torch", bridge)
     return {**pages, "commands": _commands()}
 
 
@@ -240,17 +241,12 @@ def _commands() -> str:
 def _help(*arguments: str) -> str:
     """What `lucid-mini … --help` prints, 80 columns wide and without colour."""
     said = io.StringIO()
-    before = {name: os.environ.get(name) for name in ("COLUMNS", "NO_COLOR")}
-    os.environ.update(COLUMNS="80", NO_COLOR="1")
-    try:
-        with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
-            cli.main([*arguments, "--help"])
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    with (
+        patch.dict(os.environ, COLUMNS="80", NO_COLOR="1"),
+        contextlib.redirect_stdout(said),
+        contextlib.suppress(SystemExit),
+    ):
+        cli.main([*arguments, "--help"])
     return said.getvalue()
 
 
@@ -271,7 +267,8 @@ def _entry(place: str, name: str, value: Any) -> list[str]:
     elif isinstance(value, property):
         kind = "property"
     elif inspect.ismemberdescriptor(value):
-        kind = "attribute"
+        owner = place.rpartition(".")[2]  # the module stands above
+        return [f".. py:attribute:: {owner}.{name}", "", f"   {SLOTS[name]}", ""]
     elif place == "lucid_mini.Tensor":
         kind = "method"
     return [f".. auto{kind}:: {place}.{name}", *options, ""]
@@ -295,11 +292,11 @@ def _link(place: str, name: str) -> str:
 
 def _summary(value: Any) -> str:
     """The first sentence of a docstring, without its labels."""
-    text = inspect.getdoc(_function_of(value) or value) or ""
     if inspect.ismemberdescriptor(value):
-        return ""
-    first = re.split(r"   +[A-Z]\w+: |\n\n", text)[0]
-    return inline(re.split(r"(?<=[.!?]) +(?=[A-Z`])", " ".join(first.split(" ")))[0])
+        return SLOTS[value.__name__]
+    text = inspect.getdoc(function_of(value) or value) or ""
+    first = " ".join(re.split(r"   +[A-Z]\w+: |\n\n", text)[0].split())
+    return inline(re.split(r"(?<=[.!?]) (?=[A-Z`])", first)[0])
 
 
 def _contents(text: str) -> str:
@@ -362,8 +359,6 @@ def _backlinks(app: Sphinx, page: str, template: str, context: dict[str, Any], t
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Write the pages before Sphinx looks for pages."""
-    if find_spec("torch") is None:
-        app.config.autodoc_mock_imports = ["torch"]
     app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "api"))
     app.connect("doctree-read", _short)
     app.connect("html-page-context", _backlinks)

@@ -167,7 +167,7 @@ def _escaped(text: str) -> str:
 
 
 def _docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    function = _function_of(obj)
+    function = function_of(obj)
     text = inspect.getdoc(function) if function is not None else "\n".join(lines)
     lines[:] = restructured(text or "")
 
@@ -178,7 +178,7 @@ def _signature(
     """An op that is a Function as it is has the arguments of its `forward`, less ctx."""
     if obj is Function:  # never made: it is its class that is called
         return "", ""
-    function = _function_of(obj)
+    function = function_of(obj)
     if function is None:
         return _readable(signature), _readable(result)
     arguments = list(inspect.signature(function.forward).parameters)[2 if what == "method" else 1 :]
@@ -192,7 +192,7 @@ def _readable(text: str | None) -> str | None:
     return text
 
 
-def _function_of(obj: Any) -> type[Function] | None:
+def function_of(obj: Any) -> type[Function] | None:
     """The Function whose `apply` this is, of an op that is bound as it is."""
     if not inspect.isfunction(obj) or not obj.__qualname__.endswith(".apply"):
         return None

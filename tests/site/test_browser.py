@@ -13,6 +13,7 @@ CHAPTER = "book/05_when_is_a_buffer_freed.html"
 PAGES = (
     "index.html",
     "book/index.html",
+    "book/01_what_must_backward_remember.html",  # formulae
     CHAPTER,
     "api/index.html",
     "api/tensor.html",
@@ -98,7 +99,10 @@ def test_formulae_are_set(site, browser):
     assert "\\(" not in run(browser, "return document.querySelector('article').innerText")
 
 
-@pytest.mark.parametrize("page", [*PAGES[:-1], "book/08_who_is_holding_on.html"])
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES[:-1], "api/autograd.html", "api/modes.html", "book/08_who_is_holding_on.html"],
+)
 @pytest.mark.parametrize("width", [400, 1280])
 def test_no_page_goes_sideways(site, browser, page, width):
     narrow(browser, width)
