@@ -29,6 +29,7 @@ from .mode import thread
 from .node import NOT_A_TENSOR as NOT_A_TENSOR
 from .node import next_pass
 from .node import reachable as reachable
+from .part import Part
 from .refcount import ALONE
 from .rules import as_tuple, call_rule, fit, refuse_gradient
 from .saved import Array, Freed
@@ -43,6 +44,13 @@ class Step(NamedTuple):
     `grads_in`: gradients of its outputs; `grads_out`: of its arguments. `ready`: labels of the
     nodes that have a gradient and wait, in the order they will run. `counts`: for each of them, how
     many consumers have yet to deliver. `released`: bytes of saved data let go of.
+
+    Example:
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> y = (x * x).exp()
+        >>> step = next(lm.autograd.steps(y))
+        >>> step.node.label, step.released, step.ready, step.counts
+        ('exp#2', 8, ('mul#1',), {'mul#1': 0})
     """
 
     node: Any
@@ -149,6 +157,8 @@ def traverse(
                     or g.shape != upstream.shape
                     or g.dtype is not upstream.dtype
                 ):
+                    if type(g) is Part and _add_part(pending, upstream, g):
+                        continue
                     g = fit(g, node, index, create)  # noqa: PLW2901
                 if upstream._outputs is not None:
                     nr = node._next_nrs[index] if node._next_nrs else 0
@@ -263,6 +273,19 @@ def _add(where: Any, key: Any, grad: Any) -> None:
         where[key] = total if type(total) is np.ndarray else np.asarray(total)
         if events.recorder is not None:
             events.recorder.summed(key, where[key])
+
+
+def _add_part(pending: dict[Any, Any], node: Any, part: Part) -> bool:
+    """Add `part` in place to the gradient of `node`, if there is one that nobody else has."""
+    total = pending.get(node)
+    if type(total) is not np.ndarray or sys.getrefcount(total) != ALONE + 1:
+        return False
+    if total.shape != part.shape or total.dtype is not part.dtype or not _is_whole(total):
+        return False
+    if events.recorder is not None:
+        events.recorder.adding(total, part.values)
+    part.add_to(total)
+    return True
 
 
 def _is_whole(array: Array) -> bool:
@@ -413,4 +436,6 @@ def _step(
 
 def _shown(grad: Any) -> Any:
     """A gradient as a tensor that whoever looks may keep and write."""
+    if type(grad) is Part:
+        return saved.wrap(grad.whole())
     return grad if grad is None or hasattr(grad, "_memory") else saved.wrap(np.array(grad))

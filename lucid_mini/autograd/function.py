@@ -124,13 +124,12 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
             cls._check_writes(ctx, args, writes)
         # One fresh tensor is what nearly every call gives. If nobody else holds it, it is neither
         # an argument nor saved, and there is nothing to look for.
-        fresh = (
-            type(output) is Tensor
-            and output._node is None
-            and ctx._marks is None
-            and output._data.base is None
-        )
+        fresh = type(output) is Tensor and output._node is None and ctx._marks is None
         alone = fresh and getrefcount(output) == ALONE
+        if fresh and output._data.base is not None and output._base is None:
+            fresh = alone and not ctx._saved
+            if fresh:
+                note_base(output, args)
         if not (recording and flags):
             if fresh and (alone or not is_in(output, args)) and not mode.inference:
                 _set_phase(ctx, IDLE)
@@ -226,6 +225,17 @@ def keep_outputs(
         _set_saved(ctx, tuple([slot_for(value) for value in ctx._saved]))
 
 
+def note_base(tensor: Any, args: tuple[Any, ...]) -> None:
+    """If `tensor` is a view of an argument, give it that as base, and its version counter."""
+    root = owner(tensor._data)
+    for a in args:
+        if type(a) is Tensor and owner(a._data) is root:
+            tensor._base = a if a._base is None else a._base
+            tensor._memory = memory_of(a)
+            note_view(tensor)
+            return
+
+
 def is_in(tensor: Any, tensors: tuple[Any, ...]) -> bool:
     """Whether `tensor` itself is among `tensors` (`in` would compare values)."""
     for other in tensors:  # noqa: SIM110 - any() costs three times as much, and every call pays
@@ -237,17 +247,6 @@ def is_in(tensor: Any, tensors: tuple[Any, ...]) -> bool:
 class Function:
     """Subclass it, give it two static methods, call `.apply(...)`.
 
-        class Square(lm.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                ctx.save_for_backward(x)
-                return x * x
-
-            @staticmethod
-            def backward(ctx, grad):
-                (x,) = ctx.saved_tensors
-                return 2 * x * grad
-
     Or `forward(x)` with `setup_context(ctx, inputs, output)`.
 
     `arrays = True`: in a first-order pass backward gets NumPy arrays, gradients and saved values
@@ -256,6 +255,22 @@ class Function:
     return gradients of the output's shape: the engine sums them down.
 
     Keeps: per recorded call one node and one ctx, and what forward saves.
+
+    Example:
+        >>> class Square(lm.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2 * x * grad
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> Square.apply(x).backward()
+        >>> x.grad
+        tensor(6.)
     """
 
     arrays: ClassVar[bool] = False
@@ -471,7 +486,7 @@ class Function:
         for parameter in cls._parameters()[count:]:
             if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 flags.append(False)
-        needs = NeedsInputGrad(tuple(flags), cls.argument_names(len(flags)))
+        needs = NeedsInputGrad(tuple(flags), cls.argument_names)
         if count <= 16:
             cls._needs[key] = needs
         return needs
@@ -641,13 +656,7 @@ class Function:
         if item._node is not None:
             return item.detach()
         if item._base is None and item._data.base is not None:
-            root = owner(item._data)
-            for a in args:
-                if type(a) is Tensor and owner(a._data) is root:
-                    item._base = a if a._base is None else a._base
-                    item._memory = memory_of(a)
-                    note_view(item)
-                    break
+            note_base(item, args)
         return item
 
     # -- what forward must not have done --------------------------------------------------------
@@ -741,6 +750,13 @@ def autograd_function(
     `forward(ctx, ...)` and `backward(ctx, grad)` are those of a Function. `name` is the name of the
     class made (default: that of `forward`).
     Raises: TypeError for what is not callable.
+
+    Example:
+        >>> twice = lm.autograd.autograd_function(
+        ...     lambda ctx, x: 2 * x, lambda ctx, grad: 2 * grad, name="Twice"
+        ... )
+        >>> twice(lm.tensor(3.0, requires_grad=True))
+        tensor(6., grad_fn=<TwiceBackward>)
     """
     for role, given in (("forward", forward), ("backward", backward)):
         if not callable(given):
@@ -765,15 +781,26 @@ def autograd_function(
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     """For a `backward` that cannot be differentiated: doing it nevertheless raises.
 
-        @staticmethod
-        @once_differentiable
-        def backward(ctx, grad): ...
-
     Under `create_graph` the rule runs with recording off, and with `arrays = True` on arrays, so it
     may compute with NumPy alone. What it gives depends on the arguments of forward and on the
     gradient, and whoever differentiates it is told so, anywhere in a chain (PyTorch is silent
     where the gradient needs no gradient).
     Raises (when differentiated a second time): AutogradError.
+
+    Example:
+        >>> class Round(lm.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return lm.tensor(np.round(x.numpy()))
+        ...
+        ...     @staticmethod
+        ...     @lm.autograd.once_differentiable
+        ...     def backward(ctx, grad):
+        ...         return grad  # straight through
+        >>> x = lm.tensor([0.7, 1.2], requires_grad=True)
+        >>> Round.apply(x).sum().backward()
+        >>> x.grad
+        tensor([1., 1.])
     """
 
     @functools.wraps(backward)

@@ -117,7 +117,6 @@ class no_grad(_ModeManager):  # noqa: N801 - the name is PyTorch's
     """Record nothing: results have no history, whatever they are made of.
 
     Example:
-        >>> import lucid_mini as lm
         >>> x = lm.ones(2, requires_grad=True)
         >>> with lm.no_grad():
         ...     y = x * 2
@@ -132,7 +131,6 @@ class enable_grad(_ModeManager):  # noqa: N801
     """Record again, inside a `no_grad`. It does not lift `inference_mode`.
 
     Example:
-        >>> import lucid_mini as lm
         >>> with lm.no_grad(), lm.enable_grad():
         ...     lm.is_grad_enabled()
         True
@@ -145,6 +143,12 @@ class inference_mode(_ModeManager):  # noqa: N801
     """Record nothing, and mark what is made: it can never be saved for a backward later.
 
     Raises (later, at the save): InferenceTensorError.
+
+    Example:
+        >>> with lm.inference_mode():
+        ...     y = lm.ones(2) * 3
+        >>> (y.clone() * lm.ones(2, requires_grad=True)).requires_grad  # y itself cannot be saved
+        True
     """
 
     def __init__(self, mode: bool = True) -> None:
@@ -157,7 +161,6 @@ class set_grad_enabled(_ModeManager):  # noqa: N801
     """Switch recording on or off: at once as a call, for the block in a `with`.
 
     Example:
-        >>> import lucid_mini as lm
         >>> with lm.set_grad_enabled(False):
         ...     lm.is_grad_enabled()
         False
@@ -182,5 +185,10 @@ class set_grad_enabled(_ModeManager):  # noqa: N801
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations of this thread are recorded now."""
+    """Whether operations of this thread are recorded now.
+
+    Example:
+        >>> lm.is_grad_enabled()
+        True
+    """
     return thread.mode.recording

@@ -17,6 +17,7 @@ from .captures import warn_of_captures
 from .ctx import ARRAYS, IDLE, _a, _set_phase
 from .mode import thread
 from .node import Meta
+from .part import Part
 from .saved import FROZEN_GRADIENT
 from .shapes import broadcasts_to, stretched_axes, sum_to
 
@@ -174,8 +175,11 @@ def fit(g: Any, node: Any, index: int, create: bool) -> Any:
     """
     upstream = node._next_nodes[index]
     shape, dtype = _meta(node, index)
-    if not create and isinstance(g, np.generic):
-        g = np.asarray(g)  # NumPy's reductions and 0-d arithmetic give scalars
+    if not create:
+        if isinstance(g, np.generic):
+            g = np.asarray(g)  # NumPy's reductions and 0-d arithmetic give scalars
+        elif type(g) is Part:
+            g = g.whole()
     if not (hasattr(g, "_memory") if create else type(g) is np.ndarray):
         refuse_type(g, node, index, "a tensor" if create else "an array")
     if g.shape != shape:

@@ -29,6 +29,7 @@ from ..autograd.ctx import ARRAYS, FORWARD, FORWARD_UNRECORDED, IDLE, FunctionCt
 from ..autograd.function import Function, is_in, refuse_second
 from ..autograd.mode import thread
 from ..autograd.node import NOT_A_TENSOR, AccumulateGrad, Node
+from ..autograd.part import Part
 from ..autograd.saved import FROZEN_GRADIENT, Memory
 from ..autograd.shapes import broadcasts_to, sum_to
 from ..autograd.tensor import Tensor, wrap
@@ -451,6 +452,7 @@ def _fit(g: Any, call: _Call, index: int, arrays: bool) -> Any:
     if wanted is None:
         return None
     if arrays:
+        g = g.whole() if type(g) is Part else g
         if not isinstance(g, TorchArray | np.ndarray | np.generic):
             rules.refuse_type(g, call, index, "an array")
         data: Any = g

@@ -73,7 +73,15 @@ class _Life:
 
 
 class Trace:
-    """What `with lm.lifetime.trace() as t` gives: events, buffers, and sums over them."""
+    """What `with lm.lifetime.trace() as t` gives: events, buffers, and sums over them.
+
+    Example:
+        >>> x = lm.ones(1000, requires_grad=True)
+        >>> with lm.lifetime.trace() as t:
+        ...     y = x.exp()
+        >>> t
+        <trace, ended: 3 events, 2 buffers, peak 8000 B, live 8000 B, drag 0 B x ops>
+    """
 
     def __init__(self, *, check_writes: bool = False) -> None:
         self.check_writes = check_writes
@@ -118,12 +126,28 @@ class Trace:
         self._running = False
 
     def name(self, **tensors: Tensor) -> None:
-        """Call the buffers of `tensors` by these names: `t.name(W=layer.weight)`."""
+        """Call the buffers of `tensors` by these names: `t.name(W=layer.weight)`.
+
+        Example:
+            >>> x = lm.ones(2)
+            >>> with lm.lifetime.trace() as t:
+            ...     t.name(weights=x)
+            ...     _ = x * 2
+            >>> t.buffers[0].name
+            'weights'
+        """
         for name, tensor in tensors.items():
             self._names[self._serial_of(tensor._data, None)] = name
 
     def mark(self, text: str) -> None:
-        """Put a mark of your own on the clock, such as `"SGD"`."""
+        """Put a mark of your own on the clock, such as `"SGD"`.
+
+        Example:
+            >>> with lm.lifetime.trace() as t:
+            ...     t.mark("SGD")
+            >>> t.marks
+            [(0, 'SGD')]
+        """
         self._marks.append((len(self._raw), text, None))
 
     # -- what the stack tells (events.Recorder) ---------------------------------------------------
@@ -424,12 +448,26 @@ class Trace:
 
     @property
     def end(self) -> int:
-        """The number of events."""
+        """The number of events.
+
+        Example:
+            >>> with lm.lifetime.trace() as t:
+            ...     y = lm.ones(2)
+            >>> t.end == len(t.events)
+            True
+        """
         return len(self._raw)
 
     @property
     def marks(self) -> list[tuple[int, str]]:
-        """`(step, "F matmul#1")` for each op that finished, `"B …"` for each node that ran."""
+        """`(step, "F matmul#1")` for each op that finished, `"B …"` for each node that ran.
+
+        Example:
+            >>> with lm.lifetime.trace() as t:
+            ...     lm.ones(2, requires_grad=True).sum().backward()
+            >>> t.marks
+            [(3, 'F sum#1'), (7, 'B sum#1')]
+        """
         return [
             (step, text if what is None else f"{text} {self._label(what)}")
             for step, text, what in self._marks
@@ -437,7 +475,15 @@ class Trace:
 
     @property
     def events(self) -> list[Event]:
-        """Everything that happened, in order."""
+        """Everything that happened, in order.
+
+        Example:
+            >>> x = lm.ones(2, requires_grad=True)
+            >>> with lm.lifetime.trace() as t:
+            ...     y = x.exp()
+            >>> [(event.step, event.kind, event.buffer, event.nbytes) for event in t.events]
+            [(0, 'alloc', 'exp#1', 16), (1, 'use', 'x', 16), (2, 'save', 'exp#1', 16)]
+        """
         return [
             Event(
                 step,
@@ -455,6 +501,13 @@ class Trace:
         """One row per owning buffer, in the order in which they were first seen.
 
         Verdicts and holders of what was alive at the end are those that `survivors()` found last.
+
+        Example:
+            >>> x = lm.ones(2, requires_grad=True)
+            >>> with lm.lifetime.trace() as t:
+            ...     x.exp().sum().backward()
+            >>> [(b.name, b.saved_by, b.freed_by) for b in t.buffers if b.saved_by]
+            [('exp#1', ('exp#1 output',), 'engine after exp#1')]
         """
         return [
             self._found.get(serial) or self._buffer(serial) for serial in range(len(self._lives))
@@ -523,6 +576,12 @@ class Trace:
 
         What was there before counts 0, and minus its size once it is gone. Foreign memory is left
         out.
+
+        Example:
+            >>> with lm.lifetime.trace() as t:
+            ...     x = lm.ones(1000)
+            >>> t.live_bytes()
+            8000
         """
         total = 0
         for life in self._lives:
@@ -535,7 +594,14 @@ class Trace:
         return total
 
     def untracked_bytes(self) -> int:
-        """Bytes of arrays alive now that a ctx keeps outside tensors: in its bag, or by name."""
+        """Bytes of arrays alive now that a ctx keeps outside tensors: in its bag, or by name.
+
+        Example:
+            >>> with lm.lifetime.trace() as t:
+            ...     y = lm.ones(3, requires_grad=True)[[0, 2]]  # its node keeps the index
+            >>> t.untracked_bytes()
+            16
+        """
         return sum(
             life.nbytes
             for life in self._lives
@@ -543,11 +609,27 @@ class Trace:
         )
 
     def arrays(self) -> dict[str, Callable[[], Any]]:
-        """For each buffer name a weak reference to its memory; of equal names the latest counts."""
+        """For each buffer name a weak reference to its memory; of equal names the latest counts.
+
+        Example:
+            >>> with lm.lifetime.trace() as t:
+            ...     x = lm.ones(2, requires_grad=True)
+            ...     y = x.exp()
+            >>> {name: array() is not None for name, array in t.arrays().items()}
+            {'x': True, 'exp#1': True}
+        """
         return {self._name_of(n): ref or _gone for n, ref in enumerate(self._refs)}
 
     def curve(self) -> list[int]:
-        """`live_bytes()` after each event."""
+        """`live_bytes()` after each event.
+
+        Example:
+            >>> with lm.lifetime.trace() as t:
+            ...     x = lm.ones(1000)
+            ...     del x
+            >>> t.curve()
+            [8000, 0]
+        """
         return self._curve(lambda life: life.death)
 
     def needed(self, by: str = "program") -> list[int]:
@@ -557,6 +639,14 @@ class Trace:
         what a node had saved and its rule read, and gradients; a value that backward reached in
         another way (a capture) is not needed beyond forward.
         Raises: ValueError for another `by`.
+
+        Example:
+            >>> with lm.lifetime.trace() as t:
+            ...     y = lm.ones(1000)
+            ...     z = y.exp()
+            ...     z = z.exp()  # y is still there, and nobody reads it again
+            >>> t.curve()[-1], t.needed()[-1]
+            (16000, 8000)
         """
         if by not in ("program", "algorithm"):
             raise ValueError(f"needed(by=…) is 'program' or 'algorithm', not {by!r}")
@@ -591,11 +681,28 @@ class Trace:
         return curve
 
     def peak(self) -> int:
-        """The highest point of the curve, in bytes."""
+        """The highest point of the curve, in bytes.
+
+        Example:
+            >>> with lm.lifetime.trace() as t:
+            ...     _ = lm.ones(1000) + 1
+            >>> t.peak()
+            16008
+        """
         return max(self.curve(), default=0)
 
     def drag(self) -> int:
-        """Bytes x ops that buffers were held after their last use; gradients of leaves left out."""
+        """Bytes x ops that buffers were held after their last use; gradients of leaves left out.
+
+        Example:
+            >>> with lm.lifetime.trace() as t:
+            ...     y = lm.ones(1000)
+            ...     z = y.exp()
+            ...     z = z.exp()  # one op after the last use of y
+            ...     del y
+            >>> t.drag()
+            8000
+        """
         return sum(buffer.drag for buffer in self.buffers)
 
     def survivors(self) -> list[Buffer]:
@@ -603,6 +710,13 @@ class Trace:
 
         `cycle`: the collector can free it (a collection was run to see). `expected`: a plain
         variable or a `.grad` holds it. `outside`: something else does, and `holder` says what.
+
+        Example:
+            >>> x = lm.ones(1000, requires_grad=True)
+            >>> with lm.lifetime.trace() as t:
+            ...     y = x.exp()
+            >>> [(b.name, b.nbytes, b.verdict) for b in t.survivors()]
+            [('exp#1', 8000, 'expected')]
         """
         self._found.clear()
         before = [
@@ -657,6 +771,18 @@ def trace(check_writes: bool = False) -> Trace:
     saved, which catches writes through an array that `from_numpy` shares; costs a checksum a save
     and a read.
     Keeps: names, numbers and weak references; no object of the program. Changes no result.
+
+    Example:
+        >>> x = lm.ones(1000, requires_grad=True)
+        >>> with lm.lifetime.trace() as t:
+        ...     x.exp().sum().backward()
+        >>> for b in t.buffers:
+        ...     print(b.name, b.nbytes, b.freed_by or "alive")
+        x 8000 alive
+        exp#1 8000 engine after exp#1
+        sum#2 8 the caller, after backward
+        grad of sum#2 8 engine after exp#1
+        grad of x 8000 alive
     """
     return Trace(check_writes=check_writes)
 
