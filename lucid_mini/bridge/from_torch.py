@@ -24,6 +24,21 @@ def from_torch(function: Any) -> type[Function]:
     both libraries have, and `torch.` functions that `lm.` has under the same name.
     Raises: TypeError for what is no torch.autograd.Function, and when it runs for a name that
     lucid_mini has not.
+
+    Example:
+        >>> import torch
+        >>> import lucid_mini as lm
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return grad * 2
+        >>> x = lm.tensor([3.0], requires_grad=True)
+        >>> lm.bridge.torch.from_torch(Double).apply(x)
+        tensor([6.], grad_fn=<DoubleBackward>)
     """
     base = torch.autograd.Function
     if not (isinstance(function, type) and issubclass(function, base)):

@@ -49,6 +49,27 @@ def to_torch(function: type[Function]) -> Any:
     Raises: TypeError for what is no Function of lucid_mini, and at a call for a tensor hidden in a
     container and for names of NumPy that PyTorch has not; in backward what lucid_mini raises. A
     rule that runs a pass of lucid_mini's own engine gets a TypeError from it.
+
+    Example:
+        >>> import torch
+        >>> import lucid_mini as lm
+        >>> class Square(lm.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2 * x * grad
+        >>> x = torch.tensor([3.0], requires_grad=True)
+        >>> y = lm.bridge.torch.to_torch(Square).apply(x)
+        >>> y
+        tensor([9.], grad_fn=<SquareBackward>)
+        >>> y.backward()
+        >>> x.grad
+        tensor([6.])
     """
     if not (isinstance(function, type) and issubclass(function, Function)):
         given = getattr(function, "__name__", type(function).__name__)

@@ -1,5 +1,6 @@
 """The Function contract over the bridge: what lucid_mini promises, on a graph that PyTorch owns."""
 
+import doctest
 import gc
 import subprocess
 import sys
@@ -74,7 +75,10 @@ def test_the_function_of_the_readme_runs_as_it_is():
 
 @pytest.mark.parametrize("name", ["to_torch", "from_torch"])
 def test_a_promised_name_is_there_and_documented(name):
-    assert getattr(lm.bridge.torch, name).__doc__
+    found = getattr(lm.bridge.torch, name)
+    (example,) = doctest.DocTestFinder(recurse=False).find(found, name, globs={})
+    assert len(example.examples) > 3
+    assert doctest.DocTestRunner().run(example).failed == 0
     assert "bridge" in dir(lm)
     assert dir(lm.bridge) == ["torch"]
 
