@@ -11,6 +11,7 @@ finds on the whole batch. docs/distributed.md tells the story.
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -149,10 +150,17 @@ def _join(
 
 
 def in_group(work: Callable[..., None], *args: Any, **group: Any) -> None:
-    """Run `work(*args)` as a member of a process group, which is taken down in any case."""
+    """Run `work(*args)` as a member of a process group, which is taken down in any case.
+
+    A mistake is told before that: the other processes, left alone, fail with errors of their own.
+    """
     dist.init_process_group("gloo", **group)
     try:
         work(*args)
+    except Exception:
+        print(f"process {dist.get_rank()} failed:", file=sys.stderr)
+        traceback.print_exc()
+        raise
     finally:
         dist.destroy_process_group()
 

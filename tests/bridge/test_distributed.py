@@ -65,4 +65,5 @@ def test_an_error_in_one_process_ends_all_and_reaches_the_exit_code(tmp_path):
     )
     result = run(script)
     assert result.returncode == 1
-    assert "a mistake in process 1" in result.stderr
+    assert "process 1 failed:" in result.stderr
+    assert "KeyError: 'a mistake in process 1'" in result.stderr
