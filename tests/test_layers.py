@@ -37,7 +37,7 @@ FILES = {
         ["saved"],
         ["ctx"],
         ["node"],
-        ["cycles"],
+        ["cycles", "part"],
         ["rules"],
         ["hook_calls"],
         ["engine"],
