@@ -166,9 +166,7 @@ def _escaped(text: str) -> str:
 # ---------------------------------------------------------------- what Sphinx asks
 
 
-def _docstring(
-    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
-) -> None:
+def _docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = restructured("\n".join(lines))
 
 
@@ -178,7 +176,8 @@ def _signature(
     """A signature with the names of NumPy's wide types in place of all that they stand for."""
     if obj is Function:  # never made: it is its class that is called
         return "", ""
-    return _readable(signature), _readable(result)
+    says = result not in (None, "Any", "~typing.Any")
+    return _readable(signature), _readable(result) if says else ""
 
 
 def _readable(text: str | None) -> str | None:
