@@ -45,7 +45,7 @@ FILES = {
         ["timing"],
         ["tensor"],
         ["function"],
-        ["hooks"],
+        ["hooks", "once"],
         ["anomaly", "saved_hooks"],
         ["dump"],
         ["__init__"],

@@ -26,9 +26,10 @@ from ..autograd import ctx as ctx_fields
 from ..autograd import rules, saved
 from ..autograd.captures import contents, warn_of_captures
 from ..autograd.ctx import ARRAYS, FORWARD, FORWARD_UNRECORDED, IDLE, FunctionCtx, better_missing
-from ..autograd.function import Function, is_in, refuse_second
+from ..autograd.function import Function, is_in
 from ..autograd.mode import thread
 from ..autograd.node import NOT_A_TENSOR, AccumulateGrad, Node
+from ..autograd.once import refuse_second
 from ..autograd.part import Part
 from ..autograd.saved import FROZEN_GRADIENT, Memory
 from ..autograd.shapes import broadcasts_to, sum_to
