@@ -75,7 +75,7 @@ __all__ = [  # noqa: PLE0604 - the names in the table are strings
 globals().update(FUNCTIONS)
 
 #: Imported when first asked for: they may need packages that the rest does not.
-_LATE = ("draw", "lifetime", "testing", "transforms")
+_LATE = ("bridge", "draw", "lifetime", "testing", "transforms")
 #: lm.jacobian and the like: each a name of `transforms`.
 _TRANSFORMS = (
     "checkpoint",

@@ -1,156 +1,39 @@
-"""trace: watch one piece of a program, and know of every buffer when it was born, used and freed.
+"""trace: listen to lucid_mini's stack, and know of every buffer when it was born, used, freed."""
 
-The trace keeps nothing alive: it stores names, numbers, and a weak reference to each *owning* array
-(on a view the callback would come when the view dies, long before the memory). Its clock counts
-events, so two runs give the same log.
-"""
-
-import gc
-import linecache
-import re
-import sys
-import weakref
 import zlib
-from collections.abc import Callable
-from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 import numpy as np
 
 from .. import events
-from ..autograd.callsite import file_of, is_machinery
-from ..autograd.node import AccumulateGrad, first_number, label_of
+from ..autograd.node import AccumulateGrad
 from ..autograd.saved import owner
 from ..autograd.tensor import Tensor
 from ..errors import VersionMismatchError
-from ..events import Event
-from . import holders
-from .buffers import Buffer
-from .cycles import cycle_through
-from .holders import Chain, name_of, why_alive_array
+from .record import Raw, Record, site
 from .slots import slot_names
 
 
-class _Ref(weakref.ref[Any]):
-    """A weak reference that knows which buffer it stands for, and under which id that is found."""
-
-    __slots__ = ("key", "serial")
-
-    serial: int
-    key: int
-
-
-class _Raw(NamedTuple):
-    """An event as it is recorded: texts are made when somebody reads them."""
-
-    kind: str
-    node: Any  # (kind, sequence number), a text, or None
-    serial: int  # of the buffer, -1 for none
-    where: tuple[CodeType, int] | None
-
-
-class _Life:
-    """What is known of one buffer while the trace runs."""
-
-    __slots__ = (
-        "born",
-        "born_op",
-        "death",
-        "death_op",
-        "existed",
-        "foreign",
-        "forward_op",
-        "forward_use",
-        "freed_by",
-        "is_grad",
-        "last_op",
-        "last_use",
-        "name",
-        "nbytes",
-        "output",
-        "released",
-        "saved",
-        "saved_by",
-        "unpack_op",
-        "untracked",
-        "where",
-    )
-
-    def __init__(
-        self, name: Any, nbytes: int, born: int, where: tuple[CodeType, int] | None
-    ) -> None:
-        self.name = name
-        self.nbytes = nbytes
-        self.born = born
-        self.where = where
-        self.existed = self.foreign = self.is_grad = self.untracked = False
-        self.output = 0
-        self.saved: int | None = None
-        self.saved_by: list[tuple[Any, str]] = []
-        self.last_use: int | None = None
-        self.forward_op: int | None = None
-        self.unpack_op: int | None = None
-        self.forward_use: int | None = None
-        self.last_op = self.born_op = 0
-        self.released: int | None = None
-        self.death: int | None = None
-        self.death_op = 0
-        self.freed_by: Any = ""
-
-
-class Trace:
-    """What `with lm.lifetime.trace() as t` gives: events, buffers, and sums over them."""
+class Trace(Record):
+    """What `with lm.lifetime.trace() as t` gives: it listens to lucid_mini's stack."""
 
     def __init__(self, *, check_writes: bool = False) -> None:
+        super().__init__()
         self.check_writes = check_writes
-        self.title = ""
-        #: The step at which the first backward node ran, None if none did.
-        self.boundary: int | None = None
-        #: `(step, "F matmul#1")` for each op that finished, `"B …"` for each node that ran.
-        self._marks: list[tuple[int, str, Any]] = []
-        self._raw: list[_Raw] = []
-        self._lives: list[_Life] = []
-        self._refs: list[_Ref | None] = []
-        self._by_id: dict[int, int] = {}
         self._saved_serials: dict[int, list[int]] = {}
-        self._op = 0  # counts ops of forward and nodes of backward: the clock of drag
-        self._op_starts = [0]  # the first step of each
-        self._phase: Any = ("the caller", None)
         self._outer: Any = None
-        self._first = first_number()
-        self._running = False
-        self._in_use: list[int] = []  # what the running rule was handed and has read
         self._prints: dict[tuple[int, int], int] = {}  # of saved bytes, with check_writes
-        self._names: dict[int, str] = {}
-        self._found: dict[int, Buffer] = {}  # what the last survivors() said
 
-    # -- on and off -----------------------------------------------------------------------------
-
-    def __enter__(self) -> "Trace":
-        if self._running:
-            raise RuntimeError(
-                "this trace is running already; make another with lm.lifetime.trace()"
-            )
-        holders.last_trace = weakref.ref(self)
-        self._first = first_number()  # labels stay what they are now
+    def __enter__(self) -> Self:
+        super().__enter__()
         self._outer = events.recorder
         events.recorder = self
-        self._running = True
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         events.recorder = self._outer
         self._outer = None
-        self._running = False
-
-    def name(self, **tensors: Tensor) -> None:
-        """Call the buffers of `tensors` by these names: `t.name(W=layer.weight)`."""
-        for name, tensor in tensors.items():
-            self._names[self._serial_of(tensor._data, None)] = name
-
-    def mark(self, text: str) -> None:
-        """Put a mark of your own on the clock, such as `"SGD"`."""
-        self._marks.append((len(self._raw), text, None))
+        super().__exit__(*error)
 
     # -- what the stack tells (events.Recorder) ---------------------------------------------------
 
@@ -158,7 +41,7 @@ class Trace:
         """A constructor made `tensor`; a `constant` is a number that an op made a tensor of."""
         if self._outer is not None:
             self._outer.created(tensor, name)
-        self._alloc(tensor._data, name, None, _site())
+        self._alloc(tensor._data, name, None, site())
 
     def applied(
         self, node: Any, function: Any, args: tuple[Any, ...], outputs: tuple[Any, ...]
@@ -166,7 +49,7 @@ class Trace:
         """An op finished; `node` is None where nothing was recorded."""
         if self._outer is not None:
             self._outer.applied(node, function, args, outputs)
-        where = _site()
+        where = site()
         self._op += 1
         self._op_starts.append(len(self._raw))
         what = (function._kind, None if node is None else node.sequence_nr)
@@ -213,7 +96,7 @@ class Trace:
                 if life.saved is None:
                     life.saved = len(self._raw)
                 life.saved_by.append((what, names[index]))
-                self._raw.append(_Raw("save", what, serial, where))
+                self._raw.append(Raw("save", what, serial, where))
                 serials.append(serial)
                 if self.check_writes:
                     self._prints[node.sequence_nr, index] = _fingerprint(slot._data)
@@ -235,7 +118,7 @@ class Trace:
         if self._outer is not None:
             self._outer.replaced(ctx)
         self._raw.append(
-            _Raw("replace", (ctx._function._kind, None) if ctx._function else None, -1, _site())
+            Raw("replace", (ctx._function._kind, None) if ctx._function else None, -1, site())
         )
 
     def stored(self, ctx: Any, key: str) -> None:
@@ -243,7 +126,7 @@ class Trace:
         if self._outer is not None:
             self._outer.stored(ctx, key)
         self._raw.append(
-            _Raw("store", (ctx._function._kind, None) if ctx._function else None, -1, _site())
+            Raw("store", (ctx._function._kind, None) if ctx._function else None, -1, site())
         )
 
     def unpacked(self, ctx: Any) -> None:
@@ -259,7 +142,7 @@ class Trace:
                 self._touch(serial)
                 self._lives[serial].unpack_op = self._op
                 self._in_use.append(serial)
-                self._raw.append(_Raw("unpack", what, serial, None))
+                self._raw.append(Raw("unpack", what, serial, None))
 
     def _check_print(self, what: Any, index: int, slot: Any) -> None:
         """Raise if the bytes in a slot are not those that were saved, though no counter moved.
@@ -309,7 +192,7 @@ class Trace:
             life = self._lives[serial]
             life.last_use = len(self._raw)
         self._in_use.clear()
-        self._raw.append(_Raw("run", what, -1, None))
+        self._raw.append(Raw("run", what, -1, None))
         self._marks.append((len(self._raw), "B", what))
         self._phase = ("engine after", what)
 
@@ -339,7 +222,7 @@ class Trace:
         for serial in self._saved_serials.pop(node.sequence_nr, ()):
             life = self._lives[serial]
             life.released = len(self._raw)
-            self._raw.append(_Raw("release", what, serial, None))
+            self._raw.append(Raw("release", what, serial, None))
 
     def accumulated(self, leaf: Any, grad: Any) -> None:
         """`leaf.grad` was given `grad`."""
@@ -351,91 +234,23 @@ class Trace:
         life.is_grad = True
         life.name = name
         self._touch(serial)
-        self._raw.append(_Raw("accumulate", None, serial, None))
+        self._raw.append(Raw("accumulate", None, serial, None))
         self._phase = ("the caller, after backward", None)
 
     def wrote(self, tensor: Any, what: str) -> None:
         """`tensor` was changed in place."""
         if self._outer is not None:
             self._outer.wrote(tensor, what)
-        where = _site()
+        where = site()
         serial = self._serial_of(tensor._data, where)
         self._touch(serial)
-        self._raw.append(_Raw("write", (what, None), serial, where))
+        self._raw.append(Raw("write", (what, None), serial, where))
 
     def hooked(self, hook: Any) -> None:
         """A hook ran."""
         if self._outer is not None:
             self._outer.hooked(hook)
-        self._raw.append(_Raw("hook", getattr(hook, "__qualname__", type(hook).__name__), -1, None))
-
-    # -- the registry -----------------------------------------------------------------------------
-
-    def _serial_of(self, data: Any, where: Any, what: Any = None) -> int:
-        """The number of the buffer under `data`; one never seen was there before the trace."""
-        array = owner(data)
-        serial = self._by_id.get(id(array))
-        if serial is not None:
-            return serial
-        serial = self._register(array, ("existing", data.shape), 0, where)
-        life = self._lives[serial]
-        life.existed = what is None
-        if what is None:
-            self._names[serial] = name_of(data) or ""
-        else:
-            # Saved, and neither an argument nor an output: forward made it on the way.
-            life.name = ("made by", what, 0)
-            life.born = len(self._raw)
-            self._raw.append(_Raw("alloc", what, serial, where))
-        return serial
-
-    def _alloc(self, data: Any, name: Any, what: Any, where: Any) -> int:
-        """The number of the buffer under `data`, which has just been made if it is not known."""
-        array = owner(data)
-        serial = self._by_id.get(id(array))
-        if serial is not None:
-            return serial
-        serial = self._register(array, name, len(self._raw), where)
-        life = self._lives[serial]
-        self._raw.append(_Raw("alloc", what, serial, where))
-        life.last_op = self._op
-        return serial
-
-    def _register(self, array: Any, name: Any, born: int, where: Any) -> int:
-        serial = len(self._lives)
-        life = _Life(name, array.nbytes or 1, born, where)
-        life.foreign = not array.flags.owndata
-        life.last_op = life.born_op = self._op
-        self._lives.append(life)
-        ref = _Ref(array, self._died)
-        ref.serial, ref.key = serial, id(array)
-        self._refs.append(ref)
-        self._by_id[ref.key] = serial
-        return serial
-
-    def _died(self, ref: Any) -> None:
-        """The memory of a buffer goes. Only numbers are written: the block itself still counts."""
-        self._by_id.pop(ref.key, None)
-        self._refs[ref.serial] = None
-        if not self._running:
-            return
-        life = self._lives[ref.serial]
-        life.death = len(self._raw)
-        life.death_op = self._op
-        life.freed_by = self._phase
-        self._raw.append(_Raw("free", self._phase[1], ref.serial, None))
-
-    def _use(self, serial: int, what: Any, where: Any) -> None:
-        self._touch(serial)
-        if self.boundary is None:
-            self._lives[serial].forward_use = len(self._raw)
-            self._lives[serial].forward_op = self._op
-        self._raw.append(_Raw("use", what, serial, where))
-
-    def _touch(self, serial: int) -> None:
-        life = self._lives[serial]
-        life.last_use = len(self._raw)
-        life.last_op = self._op
+        self._raw.append(Raw("hook", getattr(hook, "__qualname__", type(hook).__name__), -1, None))
 
     def _grad_name(self, upstream: Any, number: int) -> Any:
         """`grad of relu#2`, or of the variable that a leaf is called."""
@@ -445,235 +260,6 @@ class Trace:
                 return "grad of a leaf that is gone"
             return ("grad of leaf", self._serial_of(leaf._data, None))
         return ("grad of", (upstream.function._kind, upstream.sequence_nr), number)
-
-    # -- what it shows ----------------------------------------------------------------------------
-
-    @property
-    def end(self) -> int:
-        """The number of events."""
-        return len(self._raw)
-
-    @property
-    def marks(self) -> list[tuple[int, str]]:
-        """`(step, "F matmul#1")` for each op that finished, `"B …"` for each node that ran."""
-        return [
-            (step, text if what is None else f"{text} {self._label(what)}")
-            for step, text, what in self._marks
-        ]
-
-    @property
-    def events(self) -> list[Event]:
-        """Everything that happened, in order."""
-        return [
-            Event(
-                step,
-                raw.kind,
-                self._label(raw.node),
-                "" if raw.serial < 0 else self._name_of(raw.serial),
-                0 if raw.serial < 0 else self._lives[raw.serial].nbytes,
-                _where(raw.where),
-            )
-            for step, raw in enumerate(self._raw)
-        ]
-
-    @property
-    def buffers(self) -> list[Buffer]:
-        """One row per owning buffer, in the order in which they were first seen.
-
-        Verdicts and holders of what was alive at the end are those that `survivors()` found last.
-        """
-        return [
-            self._found.get(serial) or self._buffer(serial) for serial in range(len(self._lives))
-        ]
-
-    def _buffer(self, serial: int) -> Buffer:
-        life = self._lives[serial]
-        drag = 0
-        if not life.existed and not life.is_grad and not life.untracked:
-            until = life.death_op if life.death is not None else self._op
-            drag = life.nbytes * max(0, until - life.last_op)
-        return Buffer(
-            name=self._name_of(serial),
-            nbytes=life.nbytes,
-            allocated=life.born,
-            existed=life.existed,
-            foreign=life.foreign,
-            untracked=life.untracked,
-            where=_where(life.where),
-            saved_by=tuple(f"{self._label(what)} {slot}" for what, slot in life.saved_by),
-            saved=life.saved,
-            last_use=life.last_use,
-            last_forward_use=life.forward_use,
-            released=life.released,
-            freed=life.death,
-            freed_by="" if life.death is None else self._phase_text(life.freed_by),
-            drag=drag,
-            is_grad=life.is_grad,
-            verdict="refcount" if life.death is not None else "",
-        )
-
-    def _name_of(self, serial: int) -> str:
-        given = self._names.get(serial)
-        if given:
-            return given
-        life = self._lives[serial]
-        name = life.name
-        if name == "tensor":
-            return _assigned(life.where) or f"tensor {_where(life.where)}".strip()
-        if isinstance(name, str):
-            return name
-        if name[0] == "existing":
-            return f"tensor {name[1]}"
-        if name[0] == "grad of leaf":
-            return f"grad of {self._name_of(name[1])}"
-        if name[0] in ("grad of", "made by", "kept by"):
-            return f"{name[0]} {self._label(name[1])}" + (f".{name[2]}" if name[2] else "")
-        if name[1] is None:
-            return f"{name[0]} {_where(life.where)}".strip()
-        return self._label(name) + (f".{life.output}" if life.output else "")
-
-    def _label(self, what: Any) -> str:
-        if what is None:
-            return ""
-        if isinstance(what, str):
-            return what
-        kind, number = what
-        return str(kind) if number is None else label_of(kind, number, self._first)
-
-    def _phase_text(self, phase: Any) -> str:
-        when, what = phase
-        return f"{when} {self._label(what)}".strip()
-
-    def live_bytes(self) -> int:
-        """Bytes that tensors own now beyond what they owned when the trace began.
-
-        What was there before counts 0, and minus its size once it is gone. Foreign memory is left
-        out.
-        """
-        total = 0
-        for life in self._lives:
-            if life.foreign or life.untracked:
-                continue
-            if life.existed:
-                total -= life.nbytes if life.death is not None else 0
-            elif life.death is None:
-                total += life.nbytes
-        return total
-
-    def untracked_bytes(self) -> int:
-        """Bytes of arrays alive now that a ctx keeps outside tensors: in its bag, or by name."""
-        return sum(
-            life.nbytes
-            for life in self._lives
-            if life.untracked and life.death is None and not life.foreign
-        )
-
-    def arrays(self) -> dict[str, Callable[[], Any]]:
-        """For each buffer name a weak reference to its memory; of equal names the latest counts."""
-        return {self._name_of(n): ref or _gone for n, ref in enumerate(self._refs)}
-
-    def curve(self) -> list[int]:
-        """`live_bytes()` after each event."""
-        return self._curve(lambda life: life.death)
-
-    def needed(self, by: str = "program") -> list[int]:
-        """The least that would do, after each event: a buffer goes with the op that used it last.
-
-        `by="program"`: every use that this run made of it. `by="algorithm"`: what forward read,
-        what a node had saved and its rule read, and gradients; a value that backward reached in
-        another way (a capture) is not needed beyond forward.
-        Raises: ValueError for another `by`.
-        """
-        if by not in ("program", "algorithm"):
-            raise ValueError(f"needed(by=…) is 'program' or 'algorithm', not {by!r}")
-
-        def death(life: _Life) -> int | None:
-            if life.is_grad or life.existed:
-                return life.death
-            op = life.last_op
-            if by == "algorithm" and self.boundary is not None and life.born < self.boundary:
-                op = max(
-                    o for o in (life.born_op, life.forward_op, life.unpack_op) if o is not None
-                )
-            over = self._op_starts[op + 1] if op + 1 < len(self._op_starts) else len(self._raw)
-            return over if life.death is None else min(over, life.death)
-
-        return self._curve(death)
-
-    def _curve(self, death: Any) -> list[int]:
-        change = [0] * (len(self._raw) + 2)
-        for life in self._lives:
-            if life.foreign or life.untracked:
-                continue
-            end = death(life)
-            if not life.existed:
-                change[life.born] += life.nbytes
-            if end is not None:
-                change[min(end, len(self._raw))] -= life.nbytes
-        total, curve = 0, []
-        for step in range(len(self._raw)):
-            total += change[step]
-            curve.append(total)
-        return curve
-
-    def peak(self) -> int:
-        """The highest point of the curve, in bytes."""
-        return max(self.curve(), default=0)
-
-    def drag(self) -> int:
-        """Bytes x ops that buffers were held after their last use; gradients of leaves left out."""
-        return sum(buffer.drag for buffer in self.buffers)
-
-    def survivors(self) -> list[Buffer]:
-        """The buffers born in the trace that are alive now, each with its verdict and who holds it.
-
-        `cycle`: the collector can free it (a collection was run to see). `expected`: a plain
-        variable or a `.grad` holds it. `outside`: something else does, and `holder` says what.
-        """
-        self._found.clear()
-        before = [
-            serial for serial, ref in enumerate(self._refs) if ref is not None and ref() is not None
-        ]
-        chains: dict[int, Chain | None] = {}
-        cycles: dict[int, Chain] = {}
-        for serial in before:
-            if not self._lives[serial].existed:
-                ref = self._refs[serial]
-                array = None if ref is None else ref()
-                if array is not None:
-                    chains[serial] = why_alive_array(array)
-                    if chains[serial] is None:  # no name leads to it: perhaps it holds itself
-                        cycles[serial] = Chain(cycle_through(array), array.nbytes)
-                del array
-        gc.collect()
-        for serial in before:
-            if self._lives[serial].existed:
-                continue
-            buffer = self._buffer(serial)
-            chain = chains.get(serial)
-            ref = self._refs[serial]
-            if ref is None or ref() is None:
-                buffer.verdict = "cycle"
-                chain = cycles.get(serial)
-            elif buffer.is_grad or (chain is not None and chain.is_plain):
-                buffer.verdict = "expected"
-            else:
-                buffer.verdict = "outside"
-            if chain is not None:
-                buffer.holder = chain.line
-                buffer.holders = (chain,)
-                if buffer.verdict == "cycle":
-                    buffer.holder = "a cycle: " + " → ".join(hop.how for hop in chain.hops[1:])
-            self._found[serial] = buffer
-        return list(self._found.values())
-
-    def __repr__(self) -> str:
-        state = "running" if self._running else "ended"
-        return (
-            f"<trace, {state}: {self.end} events, {len(self._lives)} buffers, peak {self.peak()} "
-            "B, "
-            f"live {self.live_bytes()} B, drag {self.drag()} B x ops>"
-        )
 
 
 def trace(check_writes: bool = False) -> Trace:
@@ -685,31 +271,6 @@ def trace(check_writes: bool = False) -> Trace:
     Keeps: names, numbers and weak references; no object of the program. Changes no result.
     """
     return Trace(check_writes=check_writes)
-
-
-def _gone() -> None:
-    """What a weak reference to a dead array gives."""
-
-
-def _site() -> tuple[CodeType, int] | None:
-    """The line of the user's program that asked for this."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and is_machinery(frame.f_globals):
-        frame = frame.f_back
-    return None if frame is None else (frame.f_code, frame.f_lineno)
-
-
-def _where(site: tuple[CodeType, int] | None) -> str:
-    return "" if site is None else f"{file_of(site[0])}:{site[1]}"
-
-
-def _assigned(site: tuple[CodeType, int] | None) -> str:
-    """The variable that the line at `site` assigns to, "" where it is no plain assignment."""
-    if site is None:
-        return ""
-    line = linecache.getline(site[0].co_filename, site[1])
-    found = re.match(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=[^=]", line)
-    return found.group(1) if found else ""
 
 
 def _fingerprint(array: Any) -> int:

@@ -1,0 +1,3 @@
+"""What `lm.bridge.torch` offers."""
+
+from .scan import scan as scan
