@@ -41,6 +41,19 @@ keeps_graph: Callable[[], bool] = _find(
     lambda: False,
     "a pass with retain_graph shows its saved tensors as released",
 )
+_next_number: Callable[[], int] = _find(
+    "autograd._get_sequence_nr", lambda: 0, "nodes made before the trace count as made in it"
+)
+
+
+def sequence_nr(node: Any = None) -> int:
+    """The number that orders a node among all nodes; of the next node, if none is given."""
+    if node is None:
+        return _next_number()
+    number = getattr(node, "_sequence_nr", None)
+    return 0 if number is None else int(number())
+
+
 #: The class of a saved slot: what it holds is read without the check that an unpack makes.
 _find("_C._autograd.SavedTensor.data", _nothing, "saved tensors are not seen")
 _find("_C._autograd.SavedTensor.unpack_hook", _nothing, "what pack hooks made counts as saved")

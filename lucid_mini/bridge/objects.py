@@ -1,8 +1,8 @@
 """What PyTorch's objects hold: tensors, storages, nodes, modules and optimizers, as typed edges.
 
 With this module loaded the searches of `lifetime` (`why_alive`, the scan, the holders of a trace)
-follow them as they follow lucid_mini's own. What lives in C++ alone has no edge here: the hooks of a
-node whose output is gone, and the references that PyTorch's own code holds.
+follow them as they follow lucid_mini's own. What lives in C++ alone has no edge here: the hooks of
+a node whose output is gone, and the references that PyTorch's own code holds.
 """
 
 import functools
@@ -13,7 +13,7 @@ from ..lifetime.edges import Link, add_readers, line_of
 from ..lifetime.kinds import Kind, add_kind
 from .installed import torch
 
-#: Under which key of `node.metadata` a trace leaves its mark.
+#: How the keys of `node.metadata` begin under which a trace leaves its mark.
 MARK = "lucid_mini"
 #: What a module keeps for itself, and under which words its hooks are told.
 _MODULE_HOOKS = {
@@ -75,8 +75,8 @@ class TorchKind(Kind):
 
     def label(self, node: Any) -> str:
         """`MulBackward0#3` where a trace numbered the node, else its name."""
-        mark = node.metadata.get(MARK)
-        return str(mark) if mark is not None else str(node.name())
+        marks = [str(held) for key, held in node.metadata.items() if _is_mark(key)]
+        return marks[-1] if marks else str(node.name())
 
     def shape(self, x: Any) -> tuple[int, ...]:
         """The shape of a tensor; of a storage its bytes."""
@@ -101,6 +101,10 @@ class TorchKind(Kind):
 TORCH = TorchKind()
 
 
+def _is_mark(key: Any) -> bool:
+    return isinstance(key, str) and key.startswith(MARK)
+
+
 def grad_fn(tensor: Any) -> Any:
     """The node behind `tensor`, None for a leaf and where PyTorch refuses to say."""
     try:
@@ -123,7 +127,8 @@ def saved_slots(node: Any) -> list[Slot]:
     A custom Function's are called by their place; those of others as PyTorch calls them.
     """
     found: list[Slot] = []
-    for attribute in _raw_names(type(node)):
+    cls: Any = type(node)
+    for attribute in _raw_names(cls):
         name = attribute.removeprefix("_raw_saved_").rstrip("_")
         try:
             raw = getattr(node, attribute)
@@ -182,7 +187,7 @@ def _node(node: Any) -> Iterator[Link]:
     if variable is not None:
         yield Link("its leaf", variable, by)
     for key, held in list(node.metadata.items()):
-        if key != MARK:
+        if not _is_mark(key):
             yield Link(f"metadata[{key!r}]", held, by)
     for upstream, _ in node.next_functions:
         if upstream is not None:

@@ -65,8 +65,7 @@ def _of_graph(start: Any) -> Iterator[Link]:
         if function is not None:
             functions.setdefault(function)
         yield from ctx_attributes(node)
-        for link in _back_to(node):
-            yield link
+        yield from _back_to(node)
         variable = getattr(node, "variable", None)
         if variable is not None:
             yield from tensor_hooks(variable)

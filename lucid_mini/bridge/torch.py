@@ -1,3 +1,4 @@
 """What `lm.bridge.torch` offers."""
 
 from .scan import scan as scan
+from .tracing import trace as trace

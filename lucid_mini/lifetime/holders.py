@@ -100,6 +100,11 @@ class Chain:
         return f"{by + ', ' if by else ''}{hop.how}{steps}{where}"
 
     @property
+    def around(self) -> str:
+        """The edges of a cycle, in order."""
+        return "a cycle: " + " → ".join(hop.how for hop in self.hops[1:])
+
+    @property
     def remedy(self) -> str:
         """What to do about the hop that matters; "" where nothing is known, or nothing is wrong."""
         at = self.cut if self.hops else 0
@@ -310,19 +315,19 @@ def search(target: Any, frame: types.FrameType | None, passed: Sequence[str] = (
     `passed` are names of the innermost user frame that do not count.
     """
     own, foreign = _roots(frame, passed)
-    found = _Search([target], own, SEARCH_LIMIT).chain(target)
+    found = Search([target], own, SEARCH_LIMIT).chain(target)
     if (found is None or not found.hops) and foreign:
-        other = _Search([target], foreign, FOREIGN_LIMIT).chain(target)
+        other = Search([target], foreign, FOREIGN_LIMIT).chain(target)
         return other if other is not None and other.hops else found
     return found
 
 
-def search_all(targets: list[Any], frame: types.FrameType | None) -> "_Search":
+def search_all(targets: list[Any], frame: types.FrameType | None) -> "Search":
     """One search for the memory of many owners, from the user's names alone."""
-    return _Search(targets, _roots(frame, ())[0], SEARCH_LIMIT)
+    return Search(targets, _roots(frame, ())[0], SEARCH_LIMIT)
 
 
-class _Search:
+class Search:
     """Breadth first from names to owners of memory: the first hit is a shortest chain."""
 
     def __init__(self, targets: list[Any], roots: list[tuple[Any, Hop]], limit: int) -> None:
@@ -379,6 +384,14 @@ class _Search:
     def reached(self, x: Any) -> bool:
         """Whether a name leads to `x`."""
         return id(x) in self.first
+
+    def root(self, target: Any) -> Any:
+        """The object that the shortest chain to `target` begins with, None if there is no chain."""
+        key: int | None = next(iter(self._hits[id(target)]), None)
+        begin = key
+        while key is not None:
+            begin, key = key, self.first[key][0]
+        return next((met for met in self._met if id(met) == begin), None)
 
     def chain(self, target: Any) -> Chain | None:
         """The shortest chain to `target`, or None where no name leads there."""

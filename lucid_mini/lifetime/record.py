@@ -281,7 +281,7 @@ class Record:
         life = self._lives[serial]
         name = life.name
         if name == "tensor":
-            return _assigned(life.where) or f"tensor {where_of(life.where)}".strip()
+            return assigned(life.where) or f"tensor {where_of(life.where)}".strip()
         if isinstance(name, str):
             return name
         if name[0] == "existing":
@@ -393,30 +393,15 @@ class Record:
         variable or a `.grad` holds it. `outside`: something else does, and `holder` says what.
         """
         self._found.clear()
-        before = [
-            serial for serial, ref in enumerate(self._refs) if ref is not None and ref() is not None
-        ]
-        chains: dict[int, Chain | None] = {}
-        cycles: dict[int, Chain] = {}
-        for serial in before:
-            if not self._lives[serial].existed:
-                ref = self._refs[serial]
-                array = None if ref is None else ref()
-                if array is not None:
-                    chains[serial] = why_alive_array(array)
-                    if chains[serial] is None:  # no name leads to it: perhaps it holds itself
-                        cycles[serial] = Chain(cycle_through(array), self.kind.nbytes(array))
-                del array
+        before = [n for n, life in enumerate(self._lives) if not life.existed and self._alive(n)]
+        named, unnamed = self._holders_of(before)
         gc.collect()
         for serial in before:
-            if self._lives[serial].existed:
-                continue
             buffer = self._buffer(serial)
-            chain = chains.get(serial)
-            ref = self._refs[serial]
-            if ref is None or ref() is None:
+            chain = named.get(serial)
+            if not self._alive(serial):
                 buffer.verdict = "cycle"
-                chain = cycles.get(serial)
+                chain = unnamed.get(serial)
             elif buffer.is_grad or (chain is not None and chain.is_plain):
                 buffer.verdict = "expected"
             else:
@@ -425,9 +410,37 @@ class Record:
                 buffer.holder = chain.line
                 buffer.holders = (chain,)
                 if buffer.verdict == "cycle":
-                    buffer.holder = "a cycle: " + " → ".join(hop.how for hop in chain.hops[1:])
+                    buffer.holder = chain.around
+            elif buffer.verdict == "outside":
+                self._tell_unnamed(buffer, unnamed.get(serial))
             self._found[serial] = buffer
         return list(self._found.values())
+
+    def _alive(self, serial: int) -> bool:
+        ref = self._refs[serial]
+        return ref is not None and ref() is not None
+
+    def _holders_of(self, serials: list[int]) -> tuple[dict[int, Chain], dict[int, Chain]]:
+        """By buffer the chain from a name, and for the others the cycle that holds them."""
+        named: dict[int, Chain] = {}
+        unnamed: dict[int, Chain] = {}
+        for serial in serials:
+            ref = self._refs[serial]
+            array = None if ref is None else ref()
+            if array is not None:
+                chain = why_alive_array(array)
+                if chain is not None:
+                    named[serial] = chain
+                else:  # no name leads to it: perhaps it holds itself
+                    unnamed[serial] = Chain(cycle_through(array), self.kind.nbytes(array))
+            del array
+        return named, unnamed
+
+    def _tell_unnamed(self, buffer: Buffer, chain: Chain | None) -> None:
+        """Say of a buffer that no name leads to, and that a collection did not free, who holds it.
+
+        Nothing, here: what holds it is hidden in a C extension.
+        """
 
     def __repr__(self) -> str:
         state = "running" if self._running else "ended"
@@ -455,7 +468,7 @@ def where_of(site: tuple[CodeType, int] | None) -> str:
     return "" if site is None else f"{file_of(site[0])}:{site[1]}"
 
 
-def _assigned(site: tuple[CodeType, int] | None) -> str:
+def assigned(site: tuple[CodeType, int] | None) -> str:
     """The variable that the line at `site` assigns to, "" where it is no plain assignment."""
     if site is None:
         return ""
