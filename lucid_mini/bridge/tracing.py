@@ -194,6 +194,8 @@ class TorchTrace(Record):
             serial = self._met(tensor, op if is_birth else None, site)
             if serial is not None:
                 op.inputs.append(serial)
+                if type(tensor) is torch.nn.Parameter:
+                    self._ask_name(tensor, serial)
         if not self._stack:
             self._op += 1
             self._op_starts.append(len(self._raw))
@@ -377,21 +379,22 @@ class TorchTrace(Record):
                 serial = self._by_id.get(id(storage))
                 if serial is None and life.existed:
                     serial = self._serial_of(tensor, None)
-                elif serial is None:
-                    serial = self._alloc(tensor, ("made by", life, 0), life, life.where)
+                elif serial is None:  # a number, as in `x * 2`, or what a kernel put aside
+                    name = f"constant of {life}" if not tensor.dim() else ("made by", life, 0)
+                    serial = self._alloc(tensor, name, life, life.where)
                 buffer = self._lives[serial]
                 is_input = self._is_input(node, buffer, serial, op)
                 role = role_of(node, tensor, outputs, is_input)
                 if slot.packed:
                     role += ", packed"
-                name = slot_name(node, slot, tensor, role)
+                called = slot_name(node, slot, tensor, role)
                 shape = tuple(tensor.shape)
-                life.saves.append(Save(serial, name, role, shape, buffer.nbytes))
+                life.saves.append(Save(serial, called, role, shape, buffer.nbytes))
                 if buffer.saved is None:
                     buffer.saved = len(self._raw)
-                buffer.saved_by.append((life, name))
+                buffer.saved_by.append((life, called))
                 self._raw.append(Raw("save", life, serial, life.where))
-                self._tally(life, name, role, buffer.nbytes)
+                self._tally(life, called, role, buffer.nbytes)
 
     def _is_input(self, node: Any, buffer: Life, serial: int, op: Op | None) -> bool:
         """Whether the op was handed this buffer: of a custom Function, whether forward made it."""
@@ -448,16 +451,22 @@ class TorchTrace(Record):
         if leaf is None:
             return ("grad of", life, number)
         serial = self._met(leaf, None, None)
-        if serial is not None and not self._names.get(serial):
-            self._names[serial] = name_of(leaf, TORCH) or ""
-        return "grad of a leaf" if serial is None else ("grad of leaf", serial)
+        if serial is None:
+            return "grad of a leaf"
+        self._ask_name(leaf, serial)
+        return ("grad of leaf", serial)
+
+    def _ask_name(self, tensor: Any, serial: int) -> None:
+        """Call a leaf as the program does, once: by variable, or by its place in a model."""
+        if serial not in self._names:
+            self._names[serial] = name_of(tensor, TORCH) or ""
 
     def _name_grad(self, serial: int, name: Any) -> None:
         """Name a gradient by whom it is for, unless it has a better name."""
         life = self._lives[serial]
         made = life.name
         is_seed = isinstance(made[0], Op) and made[0].name == "ones_like"
-        if made[0] == "made by" or is_seed:
+        if made[0] == "made by" or is_seed or name[0] == "grad of leaf":
             life.name = name
 
     def _end_passes(self) -> None:
@@ -496,6 +505,7 @@ class TorchTrace(Record):
             return
         serial = self._alloc(grad, self._grad_name(life, leaf, 0), None, None)
         self._lives[serial].is_grad = True
+        self._name_grad(serial, self._grad_name(life, leaf, 0))
         self._touch(serial)
         self._raw.append(Raw("accumulate", None, serial, None))
 
@@ -540,6 +550,9 @@ class TorchTrace(Record):
             if buffer.verdict == "cycle" and buffer.holders:
                 buffer.holder = around(buffer.holders[0])
         return found
+
+    def _is_expected(self, buffer: Buffer, chain: Chain | None) -> bool:
+        return chain is not None and chain.is_plain
 
     def _holders_of(self, serials: list[int]) -> tuple[dict[int, Chain], dict[int, Chain]]:
         storages = {n: ref() for n in serials if (ref := self._refs[n]) is not None}

@@ -29,17 +29,23 @@ def explain(lost: dict[int, Any], sites: dict[int, Any], search: Search) -> dict
     if not lost:
         return {}
     heads, roots = _unreached(search)
+    alike: dict[Any, int] = {}
+    for serial in lost:
+        alike.setdefault(sites[serial], serial)
     found: dict[int, Chain] = {}
-    known: dict[Any, Chain] = {}
-    for serial, storage in lost.items():
-        chain = known.get(sites[serial])
-        if chain is None:
-            chain = _cycle(heads.get(id(storage), []), TORCH.nbytes(storage))
-            if chain is None:
-                chain = _from_roots(storage, roots)
-            known[sites[serial]] = chain
-        found[serial] = Chain(chain.hops, TORCH.nbytes(storage))
-    return found
+    for serial in alike.values():
+        for head in heads.get(id(lost[serial]), []):
+            hops = way_back(head)
+            if hops:
+                found[serial] = Chain(hops, 0)
+                roots.append(head)
+                break
+    rest = {serial: lost[serial] for serial in alike.values() if serial not in found}
+    found.update(_from(roots, rest))
+    return {
+        serial: Chain(found[alike[sites[serial]]].hops, TORCH.nbytes(storage))
+        for serial, storage in lost.items()
+    }
 
 
 def is_cycle(chain: Chain) -> bool:
@@ -49,6 +55,8 @@ def is_cycle(chain: Chain) -> bool:
 
 def around(chain: Any) -> str:
     """The edges of a cycle in order, with the line where one is known."""
+    if not is_cycle(chain):
+        return "a cycle, whose members C++ hides"
     hops = [hop.how + (f" ({hop.where})" if hop.where else "") for hop in chain.hops[1:]]
     return "a cycle: " + " → ".join(hops)
 
@@ -74,22 +82,16 @@ def _is_of_user(function: FunctionType) -> bool:
     return not is_machinery(function.__globals__) and not is_library(function.__code__.co_filename)
 
 
-def _cycle(heads: list[Any], nbytes: int) -> Chain | None:
-    for head in heads:
-        hops = way_back(head)
-        if hops:
-            return Chain(hops, nbytes)
-    return None
-
-
-def _from_roots(storage: Any, roots: list[Any]) -> Chain:
-    """The shortest chain from a function or a custom node, or the cycle that this one is on."""
+def _from(roots: list[Any], rest: dict[int, Any]) -> dict[int, Chain]:
+    """The shortest chain from one of `roots`, or the cycle that this one is on."""
     starts = [(root, Hop(shown(root), "held by C++")) for root in roots]
-    search = Search([storage], starts, _LIMIT)
-    chain = search.chain(storage)
-    root = search.root(storage)
-    if root is not None:
-        hops = way_back(root)
-        if hops:
-            return Chain(hops, TORCH.nbytes(storage))
-    return chain if chain is not None else Chain((), TORCH.nbytes(storage))
+    search = Search(list(rest.values()), starts, _LIMIT)
+    cycles: dict[int, tuple[Hop, ...]] = {}
+    found: dict[int, Chain] = {}
+    for serial, storage in rest.items():
+        chain, root = search.chain(storage), search.root(storage)
+        if root is not None and id(root) not in cycles:
+            cycles[id(root)] = way_back(root)
+        hops = cycles.get(id(root), ()) or (() if chain is None else chain.hops)
+        found[serial] = Chain(hops, 0)
+    return found

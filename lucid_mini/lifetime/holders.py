@@ -63,10 +63,15 @@ class Chain:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a plain variable, or the `.grad` of one, holds it: nothing hidden."""
+        """Whether a plain variable, the `.grad` of one, or a model holds it: nothing hidden."""
         if self.hops and self.hops[0].how.startswith(_UNSEEN_ROOTS):
             return False
-        return all(hop.how in _PLAIN or hop.how.startswith(_STATE) for hop in self.hops[1:])
+        for hop in reversed(self.hops[1:]):
+            if hop.how.startswith(_STATE):
+                return True  # however the model itself is held
+            if hop.how not in _PLAIN:
+                return False
+        return True
 
     @property
     def cut(self) -> int:

@@ -394,7 +394,13 @@ class Record:
         """
         self._found.clear()
         before = [n for n, life in enumerate(self._lives) if not life.existed and self._alive(n)]
-        named, unnamed = self._holders_of(before)
+        automatic = gc.isenabled()
+        gc.disable()  # a collection on the way would take a cycle from under the search
+        try:
+            named, unnamed = self._holders_of(before)
+        finally:
+            if automatic:
+                gc.enable()
         gc.collect()
         for serial in before:
             buffer = self._buffer(serial)
@@ -402,7 +408,7 @@ class Record:
             if not self._alive(serial):
                 buffer.verdict = "cycle"
                 chain = unnamed.get(serial)
-            elif buffer.is_grad or (chain is not None and chain.is_plain):
+            elif self._is_expected(buffer, chain):
                 buffer.verdict = "expected"
             else:
                 buffer.verdict = "outside"
@@ -415,6 +421,10 @@ class Record:
                 self._tell_unnamed(buffer, unnamed.get(serial))
             self._found[serial] = buffer
         return list(self._found.values())
+
+    def _is_expected(self, buffer: Buffer, chain: Chain | None) -> bool:
+        """Whether a buffer is held as a program holds what it works with."""
+        return buffer.is_grad or (chain is not None and chain.is_plain)
 
     def _alive(self, serial: int) -> bool:
         ref = self._refs[serial]
