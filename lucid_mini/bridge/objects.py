@@ -57,8 +57,8 @@ class TorchKind(Kind):
         return int(owner.nbytes())
 
     def is_foreign(self, owner: Any) -> bool:
-        """Whether a storage has no memory behind it."""
-        return bool(owner.device.type == "meta")
+        """Whether the memory is none, or not PyTorch's: `from_numpy`, `frombuffer`, DLPack."""
+        return owner.device.type == "meta" or not owner.resizable()
 
     def is_on(self, x: Any, data: Any) -> bool:
         """Whether `x` is a tensor on the same storage as `data`."""

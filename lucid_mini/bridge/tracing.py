@@ -19,7 +19,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Iterator
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Self
 
 from ..autograd.callsite import is_machinery
@@ -77,13 +77,23 @@ class _Listener(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore
         super().__init__()
         self.trace = trace
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else PyTorch wraps the method below, and the wrapper's frame keeps arguments
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """What `torch.compile` computes while it compiles is not the program's."""
+        return True
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run `func` unchanged."""
         op = self.trace.guarded(self.trace.starting, func, args, kwargs or {})
         try:
             result = func(*args, **(kwargs or {}))
-        except BaseException:
-            del args, kwargs  # the traceback keeps this frame
+        except BaseException as error:
+            del args, kwargs  # the traceback keeps this frame, and those of PyTorch under it
+            error.__traceback__ = _of_user(error.__traceback__)
             raise
         if op is not None:
             self.trace.guarded(self.trace.finished, op, func, args, result)
@@ -150,7 +160,7 @@ class TorchTrace(Record):
     def __exit__(self, *error: object) -> None:
         self._listener.__exit__(*error)
         self._listener = None
-        self.guarded(self._catch_up)
+        self.guarded(self._look_around)
         gc.callbacks.remove(self._on_collection)
         for node in self._nodes.values():
             node.let_go()
@@ -297,6 +307,14 @@ class TorchTrace(Record):
             node = running_node()
             if node is not None:
                 self._enter(self._life_of(node), task, ())
+
+    def _look_around(self) -> None:
+        """Meet the nodes of results that no op has read yet: a custom Function's, for example."""
+        self._catch_up([t for t in _tensors() if self._is_new(t)])
+
+    def _is_new(self, tensor: Any) -> bool:
+        serial = self._by_id.get(id(self._owner(tensor)))
+        return serial is not None and not self._lives[serial].existed
 
     def _catch_up(self, given: list[Any] | None = None) -> None:
         """See that a pass has ended, and the nodes behind new results and behind `given`."""
@@ -544,7 +562,8 @@ class TorchTrace(Record):
         As `Trace.survivors`, and one kind more of `outside`: what no name leads to and the
         collector does not free, because C++ holds it. Its holder says what Python can see of it.
         """
-        self.guarded(self._catch_up)
+        if self._running:
+            self.guarded(self._look_around)
         found = super().survivors()
         for buffer in found:
             if buffer.verdict == "cycle" and buffer.holders:
@@ -609,6 +628,17 @@ def _node_runs(trace: "weakref.ref[TorchTrace]", number: int, grads: tuple[Any, 
         me.guarded(me.node_runs, number, grads)
 
 
+def _of_user(trace: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback below this module: None where no line of the user is in it."""
+    below = trace.tb_next if trace is not None else None
+    step = below
+    while step is not None:
+        if not _is_library(step.tb_frame.f_code.co_filename):
+            return below
+        step = step.tb_next
+    return None
+
+
 def _tensors_in(items: Any) -> Iterator[Any]:
     """The tensors among `items`, and in lists and tuples among them."""
     for item in items:
@@ -618,11 +648,16 @@ def _tensors_in(items: Any) -> Iterator[Any]:
             yield from _tensors_in(item)
 
 
+def _tensors() -> Iterator[Any]:
+    """The tensors that Python knows of now."""
+    for item in gc.get_objects():
+        if issubclass(type(item), torch.Tensor):
+            yield item
+
+
 def _storages() -> Iterator[tuple[int, Any]]:
     """The storages of all tensors that Python knows of now, by id, as weak references."""
-    for item in gc.get_objects():
-        if not issubclass(type(item), torch.Tensor):
-            continue
+    for item in _tensors():
         grad = item.grad if item.is_leaf else None
         for tensor in (item, grad):
             storage = None if tensor is None else TORCH.owner(tensor)
