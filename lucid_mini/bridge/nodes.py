@@ -50,6 +50,7 @@ class NodeLife:
         "number",
         "released",
         "saves",
+        "turn",
         "where",
     )
 
@@ -63,7 +64,10 @@ class NodeLife:
         self.existed = existed
         self.saves: list[Save] = []
         self.released = self.gone = False
+        #: The backward pass that ran it first, None if none did.
         self.first_pass: int | None = None
+        #: The turn of the program's loops in which it was made.
+        self.turn = 0
         #: The line of the program that made it.
         self.where: Any = None
         self.mark: weakref.ref[Mark] | None = None
@@ -163,6 +167,43 @@ def table_of(
                 )
             )
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a tensor's history holds: how many nodes, run by how many passes, and which bytes.
+
+    `turns`: over how many turns of a loop one leaf was used by nodes of one line that never ran.
+    """
+
+    nodes: int
+    passes: int
+    turns: int
+    nbytes: int
+    buffers: int
+    where: str
+
+
+def history_from(nodes: Iterable[Any], life_of: Callable[[Any], NodeLife | None]) -> History:
+    """The history that `nodes`, of one graph from its root on, make up."""
+    lives: list[NodeLife] = []
+    uses: dict[tuple[int, Any], set[int]] = {}
+    held: dict[int, int] = {}
+    for node in nodes:
+        life = life_of(node)
+        if life is None or life.leaf is not None:
+            continue
+        lives.append(life)
+        if not life.released:
+            held.update((save.serial, save.nbytes) for save in life.saves)
+        if life.first_pass is None:
+            for upstream, _ in node.next_functions:
+                if hasattr(upstream, "variable"):
+                    uses.setdefault((id(upstream), life.where), set()).add(life.turn)
+    passes = {life.first_pass for life in lives if life.first_pass is not None}
+    turns = max((len(each) for each in uses.values()), default=0)
+    where = where_of(lives[0].where) if lives else ""
+    return History(len(lives), len(passes), turns, sum(held.values()), len(held), where)
 
 
 def role_of(node: Any, tensor: Any, outputs: list[Any], is_input: bool) -> str:

@@ -113,6 +113,20 @@ def grad_fn(tensor: Any) -> Any:
         return None
 
 
+def nodes_of(start: Any) -> Iterator[Any]:
+    """The nodes of a graph, from the root on, each once."""
+    pending, seen = [] if start is None else [start], set()
+    kept = []  # a node's Python object lives as long as somebody holds it, and so does its id
+    while pending:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        kept.append(node)
+        yield node
+        pending += [upstream for upstream, _ in reversed(node.next_functions) if upstream]
+
+
 class Slot(NamedTuple):
     """One saved slot of a node: the tensor, or what a pack hook made of it."""
 
@@ -183,6 +197,9 @@ def _node(node: Any) -> Iterator[Link]:
         word = "packed" if slot.packed else "saved tensor"
         yield Link(f"{word} '{slot.name}'", slot.value, by)
     yield from ctx_attributes(node)
+    function = getattr(type(node), "_forward_cls", None)
+    if function is not None:
+        yield Link("its Function", function, by)
     variable = getattr(node, "variable", None)
     if variable is not None:
         yield Link("its leaf", variable, by)

@@ -6,7 +6,7 @@ from typing import Any
 from ..lifetime.edges import Link, links
 from ..lifetime.scan import Findings, follow, of_callable
 from .installed import torch
-from .objects import ctx_attributes, grad_fn, saved_slots, tensor_hooks
+from .objects import ctx_attributes, grad_fn, nodes_of, saved_slots, tensor_hooks
 
 
 def scan(torch_function_or_module: Any) -> Findings:
@@ -71,20 +71,6 @@ def _of_graph(start: Any) -> Iterator[Link]:
             yield from tensor_hooks(variable)
     for function in functions:
         yield from of_callable(function)
-
-
-def nodes_of(start: Any) -> Iterator[Any]:
-    """The nodes of a graph, from the root on, each once."""
-    pending, seen = [] if start is None else [start], set()
-    kept = []  # a node's Python object lives as long as somebody holds it, and so does its id
-    while pending:
-        node = pending.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        kept.append(node)
-        yield node
-        pending += [upstream for upstream, _ in reversed(node.next_functions) if upstream]
 
 
 def _back_to(node: Any) -> Iterator[Link]:

@@ -15,6 +15,7 @@ without being unpacked, so that no hook of the program runs and no check comes e
 import functools
 import gc
 import itertools
+import re
 import sys
 import warnings
 import weakref
@@ -26,12 +27,21 @@ from ..autograd.callsite import is_machinery
 from ..lifetime.buffers import Buffer
 from ..lifetime.edges import is_library
 from ..lifetime.holders import Chain, name_of, search_all
-from ..lifetime.record import Life, Raw, Record, assigned, where_of
+from ..lifetime.record import Life, Raw, Record, Seen, assigned, where_of
 from .installed import torch
 from .internals import graph_task, keeps_graph, running_node, sequence_nr, warn_of_missing
-from .nodes import NodeLife, Save, SavedTable, role_of, slot_name, table_of
-from .objects import MARK, TORCH, grad_fn, saved_slots
-from .unnamed import around, explain, is_cycle
+from .nodes import (
+    History,
+    NodeLife,
+    Save,
+    SavedTable,
+    history_from,
+    role_of,
+    slot_name,
+    table_of,
+)
+from .objects import MARK, TORCH, grad_fn, nodes_of, saved_slots
+from .unnamed import explain, is_cycle
 
 #: How many traces there have been: each leaves marks of its own in the graph.
 _traces = itertools.count()
@@ -40,6 +50,8 @@ _traces = itertools.count()
 #: PyTorch runs this op to save a result, when the node of the result is not complete yet. It reads
 #: nothing, so it is no event.
 _SAVING = "aten::detach"
+#: The file through which every call of a module goes.
+_MODULE_CALL = torch.nn.Module.__call__.__code__.co_filename
 
 
 class Op:
@@ -112,6 +124,9 @@ class _Tally:
     def __len__(self) -> int:
         return self.count
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
 
 class TorchTrace(Record):
     """What `with lm.bridge.torch.trace() as t` gives: a record of a PyTorch program.
@@ -140,6 +155,12 @@ class TorchTrace(Record):
         self._stack: list[_Running] = []  # the nodes at work: a pass may start another
         self._collecting = False
         self._now = self._most = 0  # bytes
+        self._frames: list[tuple[CodeType, int]] = []  # where the program stood, outside of modules
+        self._turn = 0  # how often it has gone back there: turns of its loops
+        #: Above so many bytes the trace runs the collector, and again when they have doubled.
+        self.ceiling: float = float("inf")
+        #: By (what made it, line): how many buffers of graphs the collector freed, and their bytes.
+        self.collected: dict[tuple[str, str], list[int]] = {}
         #: By (node, slot, role, line): the largest tensor saved there, and how many there were.
         self.saves: dict[tuple[str, str, str, str], list[int]] = {}
         #: What went wrong in the trace itself, which then listens no more.
@@ -196,7 +217,7 @@ class TorchTrace(Record):
             return Op("detach", [], None, False)
         self._catch_up(given)
         self._find_running()
-        site = None if self._stack else _user_site()
+        site = None if self._stack else self._stand()
         is_birth = func._schema.name == "aten::lift_fresh"  # what torch.tensor was given
         name = "tensor" if is_birth else func._schema.name.rpartition("::")[2].strip("_")
         op = Op(name, [], site, is_birth or not given)
@@ -210,6 +231,21 @@ class TorchTrace(Record):
             self._op += 1
             self._op_starts.append(len(self._raw))
         return op
+
+    def _stand(self) -> tuple[CodeType, int] | None:
+        """The line of the program that is at work; a way back to an earlier place is a new turn.
+
+        Loops inside of a module are the module's own: an unrolled network makes no turn.
+        """
+        site, frames = _user_frames()
+        for (code, at), (before, was) in zip(frames, self._frames, strict=False):
+            if code is not before or at > was:
+                break
+            if at < was:
+                self._turn += 1
+                break
+        self._frames = frames
+        return site
 
     def finished(self, op: Op, func: Any, args: Any, result: Any) -> None:
         """An op ran: its results are buffers, or views of what it read."""
@@ -275,13 +311,17 @@ class TorchTrace(Record):
         if serial == known and not self._lives[serial].foreign:
             self._now += self._lives[serial].nbytes
             self._most = max(self._most, self._now)
+            if self._now > self.ceiling:
+                gc.collect()
+                self.ceiling = max(self.ceiling, 2 * self._now)
         return serial
 
     def _died(self, ref: Any) -> None:
-        if self._running:
+        running = self._running
+        if running:
             self.guarded(self._before_death, ref.serial)
         super()._died(ref)
-        if not self._log:
+        if running and not self._log:
             self._lives[ref.serial] = _GONE
             self._names.pop(ref.serial, None)
 
@@ -293,6 +333,11 @@ class TorchTrace(Record):
         self._end_passes()
         if self._collecting:
             self._phase = ("the collector", None)
+            if life.saved_by or (isinstance(life.name[0], Op) and life.name[0].node):
+                made = self._name_of(serial), where_of(life.where)
+                entry = self.collected.setdefault((re.sub(r"#\d+", "", made[0]), made[1]), [0, 0])
+                entry[0] += 1
+                entry[1] += life.nbytes
         elif self._stack and not self._stack[-1].keeps:
             running = self._stack[-1]
             if any(save.serial == serial for save in running.life.saves):
@@ -372,6 +417,7 @@ class TorchTrace(Record):
         is_leaf = hasattr(node, "variable")
         self._labels += not is_leaf
         life = NodeLife(number, self._labels, node, sequence_nr(node) < self._older)
+        life.turn = self._turn
         self._nodes[number] = life
         me = weakref.ref(self)
         life.watch(
@@ -552,6 +598,19 @@ class TorchTrace(Record):
         """The nodes that were met, those at the end of a graph left out."""
         return [node for node in self._nodes.values() if node.leaf is None]
 
+    def history_of(self, x: Any) -> History | None:
+        """What the history of a tensor holds, None for what is none or has none."""
+        node = grad_fn(x) if isinstance(x, torch.Tensor) else None
+        return None if node is None else history_from(nodes_of(node), self.life_of)
+
+    def life_of(self, node: Any) -> NodeLife | None:
+        """What is known of a node, None if the trace did not meet it."""
+        mark = node.metadata.get(self._key)
+        return None if mark is None else self._nodes.get(mark.number)
+
+    def _curve(self, death: Any) -> list[int]:
+        return super()._curve(death) if self._log else []
+
     def peak(self) -> int:
         """The highest point of the curve, in bytes."""
         return super().peak() if self._log else self._most
@@ -562,13 +621,13 @@ class TorchTrace(Record):
         As `Trace.survivors`, and one kind more of `outside`: what no name leads to and the
         collector does not free, because C++ holds it. Its holder says what Python can see of it.
         """
+        return super().survivors()
+
+    def look(self) -> Seen:
+        """The first half of `survivors()`: nodes that no op has read yet are met before."""
         if self._running:
             self.guarded(self._look_around)
-        found = super().survivors()
-        for buffer in found:
-            if buffer.verdict == "cycle" and buffer.holders:
-                buffer.holder = around(buffer.holders[0])
-        return found
+        return super().look()
 
     def _is_expected(self, buffer: Buffer, chain: Chain | None) -> bool:
         return chain is not None and chain.is_plain
@@ -591,24 +650,26 @@ class TorchTrace(Record):
             saved = f", saved as {buffer.saved_by[-1]}" if buffer.saved_by else ""
             buffer.holder = f"C++ alone: no name leads to it, no collection frees it{saved}"
         elif is_cycle(chain):
-            buffer.holder = f"{around(chain)}, which passes through C++: no collection frees it"
+            buffer.holder = f"{chain.around}, which passes through C++: no collection frees it"
             buffer.holders = (chain,)
         else:
-            buffer.holder = f"C++, which holds {chain.hops[0].what}: {chain.line}"
+            buffer.holder = f"{chain.line}, held by C++ alone"
             buffer.holders = (chain,)
 
 
-def trace() -> TorchTrace:
+def trace(*, log: bool = True) -> TorchTrace:
     """Record what happens to memory in the block: `with lm.bridge.torch.trace() as t: ...`.
 
     What it gives is drawn by `lm.draw.timeline(t)` and `lm.draw.memory(t)`; `t.survivors()` says
     what is still alive and who holds it, `t.saved()` what each node saved.
+    `log=False`: for a long program. What is gone is forgotten; events, marks and curves are empty,
+    and the rest stands.
 
     Keeps: names, numbers and weak references; no object of the program. Changes no result and no
     error, and runs no hook of the program. Costs: a Python call for each op and each node.
     Raises: ImportError where PyTorch is missing.
     """
-    return TorchTrace()
+    return TorchTrace(log=log)
 
 
 #: Stands for buffers that are gone, where no log is kept.
@@ -665,14 +726,25 @@ def _storages() -> Iterator[tuple[int, Any]]:
                 yield id(storage), weakref.ref(storage)
 
 
-def _user_site() -> tuple[CodeType, int] | None:
-    """The line of the user's program that asked for this: no line of PyTorch."""
+def _user_frames() -> tuple[tuple[CodeType, int] | None, list[tuple[CodeType, int]]]:
+    """The user's line that asked for this; and where the user's frames stand, outermost first.
+
+    Frames inside of a module that was called are left out of the second.
+    """
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and (
-        is_machinery(frame.f_globals) or _is_library(frame.f_code.co_filename)
-    ):
+    site = None
+    frames: list[tuple[CodeType, int]] = []
+    while frame is not None:
+        code = frame.f_code
+        if _is_library(code.co_filename):
+            if code.co_filename == _MODULE_CALL:
+                frames.clear()
+        elif not is_machinery(frame.f_globals):
+            site = site or (code, frame.f_lineno)
+            frames.append((code, frame.f_lasti))
         frame = frame.f_back
-    return None if frame is None else (frame.f_code, frame.f_lineno)
+    frames.reverse()
+    return site, frames
 
 
 @functools.lru_cache(maxsize=1024)

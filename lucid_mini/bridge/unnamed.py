@@ -53,14 +53,6 @@ def is_cycle(chain: Chain) -> bool:
     return bool(chain.hops) and chain.hops[0].how == _MEMBER
 
 
-def around(chain: Any) -> str:
-    """The edges of a cycle in order, with the line where one is known."""
-    if not is_cycle(chain):
-        return "a cycle, whose members C++ hides"
-    hops = [hop.how + (f" ({hop.where})" if hop.where else "") for hop in chain.hops[1:]]
-    return "a cycle: " + " → ".join(hops)
-
-
 def _unreached(search: Search) -> tuple[dict[int, list[Any]], list[Any]]:
     """What no name leads to: tensors by their storage, and functions and custom nodes."""
     heads: dict[int, list[Any]] = {}

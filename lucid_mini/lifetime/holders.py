@@ -31,9 +31,9 @@ _NOTEBOOK = re.compile(r"_{1,3}|_\d+|Out|_oh|In|_ih|_dh|_i{1,3}|_i\d+")
 #: Roots that are no variable of the user.
 _UNSEEN_ROOTS = ("the notebook's", "sys.last_")
 #: How a variable holds its own memory: nothing to tell.
-_PLAIN = frozenset({"its array", "its array, a view", "its storage", ".grad", "view of"})
+PLAIN = frozenset({"its array", "its array, a view", "its storage", ".grad", "view of"})
 #: How a model or an optimizer holds what it is made of: nothing to tell either.
-_STATE = ("module '", "parameter '", "buffer '", "optimizer state '")
+STATE = ("module '", "parameter '", "buffer '", "optimizer state '")
 
 #: How memory is held without being seen in a variable or a container.
 _HIDDEN = ("closure", "default", "ctx attribute", "hook", "global")
@@ -60,6 +60,8 @@ class Chain:
     nbytes: int
     others: int = 0
     stopped: bool = False
+    #: Whether the tensor that lies on the memory, at the end of the chain, was recorded by an op.
+    has_history: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -67,9 +69,9 @@ class Chain:
         if self.hops and self.hops[0].how.startswith(_UNSEEN_ROOTS):
             return False
         for hop in reversed(self.hops[1:]):
-            if hop.how.startswith(_STATE):
+            if hop.how.startswith(STATE):
                 return True  # however the model itself is held
-            if hop.how not in _PLAIN:
+            if hop.how not in PLAIN:
                 return False
         return True
 
@@ -79,20 +81,22 @@ class Chain:
         telling = [
             at
             for at, hop in enumerate(self.hops)
-            if at and hop.how not in _PLAIN and not hop.how.startswith(_STATE)
+            if at and hop.how not in PLAIN and not hop.how.startswith(STATE)
         ]
         hidden = [at for at in telling if self.hops[at].how.startswith(_HIDDEN)]
         return (hidden or telling or [0])[-1]
 
     @property
     def line(self) -> str:
-        """The hop that matters in one line: `make_relu.backward, closure cell 'z' (tour.py:41)`.
+        """The hop that matters in one line: `make_relu.backward, closure cell 'z' (tour.py:41)`."""
+        return self.told(self.cut) if self.hops else "nothing that a name leads to"
+
+    def told(self, at: int) -> str:
+        """The hop at this place in one line.
 
         A step into a container is told with the name of the container: `global 'cache'[0]`.
         """
-        if not self.hops:
-            return "nothing that a name leads to"
-        at, steps = self.cut, ""
+        steps = ""
         while at and self.hops[at].how.startswith("["):
             steps = self.hops[at].how + steps
             at -= 1
@@ -106,8 +110,9 @@ class Chain:
 
     @property
     def around(self) -> str:
-        """The edges of a cycle, in order."""
-        return "a cycle: " + " → ".join(hop.how for hop in self.hops[1:])
+        """The edges of a cycle in order, each with its line where one is known."""
+        edges = (hop.how + (f" ({hop.where})" if hop.where else "") for hop in self.hops[1:])
+        return "a cycle: " + " → ".join(edges)
 
     @property
     def remedy(self) -> str:
@@ -247,7 +252,7 @@ def passed_names(frame: types.FrameType, function: str) -> list[str]:
     return []
 
 
-def _roots(
+def named_roots(
     frame: types.FrameType | None, passed: Sequence[str]
 ) -> tuple[list[tuple[Any, Hop]], list[tuple[Any, Hop]]]:
     """What the names lead to: locals of the frames, innermost first, then globals of user modules.
@@ -319,7 +324,7 @@ def search(target: Any, frame: types.FrameType | None, passed: Sequence[str] = (
 
     `passed` are names of the innermost user frame that do not count.
     """
-    own, foreign = _roots(frame, passed)
+    own, foreign = named_roots(frame, passed)
     found = Search([target], own, SEARCH_LIMIT).chain(target)
     if (found is None or not found.hops) and foreign:
         other = Search([target], foreign, FOREIGN_LIMIT).chain(target)
@@ -329,7 +334,7 @@ def search(target: Any, frame: types.FrameType | None, passed: Sequence[str] = (
 
 def search_all(targets: list[Any], frame: types.FrameType | None) -> "Search":
     """One search for the memory of many owners, from the user's names alone."""
-    return Search(targets, _roots(frame, ())[0], SEARCH_LIMIT)
+    return Search(targets, named_roots(frame, ())[0], SEARCH_LIMIT)
 
 
 class Search:
@@ -344,6 +349,7 @@ class Search:
         self.parents: dict[int, list[int]] = {}
         self.names: dict[int, list[str]] = {}
         self._met: list[Any] = []  # an id stands for one object only while that object lives
+        self._objects: dict[int, Any] = {}  # the same by id, made when asked for
         self._queue: deque[Any] = deque()
         for value, hop in roots:
             self.names.setdefault(id(value), []).append(hop.how)
@@ -396,7 +402,13 @@ class Search:
         begin = key
         while key is not None:
             begin, key = key, self.first[key][0]
-        return next((met for met in self._met if id(met) == begin), None)
+        return self._object(begin)
+
+    def _object(self, key: int | None) -> Any:
+        """The object that was met under this id."""
+        if not self._objects:
+            self._objects = {id(met): met for met in self._met}
+        return None if key is None else self._objects[key]
 
     def chain(self, target: Any) -> Chain | None:
         """The shortest chain to `target`, or None where no name leads there."""
@@ -406,12 +418,15 @@ class Search:
             return Chain((), nbytes, stopped=True) if self.stopped else None
         hops: list[Hop] = []
         key: int | None = hits[0]
+        tensor = self._object(self.first[hits[0]][0])
+        history = kind is not None and kind.has_history(tensor)
         while key is not None:
             key, edge = self.first[key]
             if isinstance(edge, Link):
                 edge = Hop(shown(edge.held), edge.how, edge.by, edge.where)
             hops.append(edge)
-        return Chain(tuple(reversed(hops)), nbytes, self._count_names(hits) - 1, self.stopped)
+        others = self._count_names(hits) - 1
+        return Chain(tuple(reversed(hops)), nbytes, others, self.stopped, history)
 
     def _count_names(self, hits: list[int]) -> int:
         """How many names lead to the memory, by whatever way."""

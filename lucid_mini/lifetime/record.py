@@ -92,6 +92,14 @@ class Life:
         self.freed_by: Any = ""
 
 
+class Seen(NamedTuple):
+    """What was alive before a collection: buffers, and the chains and cycles that hold them."""
+
+    serials: list[int]
+    named: dict[int, Chain]
+    unnamed: dict[int, Chain]
+
+
 class Record:
     """Events, buffers, and sums over them."""
 
@@ -392,16 +400,25 @@ class Record:
         `cycle`: the collector can free it (a collection was run to see). `expected`: a plain
         variable or a `.grad` holds it. `outside`: something else does, and `holder` says what.
         """
-        self._found.clear()
+        seen = self.look()
+        gc.collect()
+        return self.judge(seen)
+
+    def look(self) -> Seen:
+        """The first half of `survivors()`, before a collection: what is alive, and who holds it."""
         before = [n for n, life in enumerate(self._lives) if not life.existed and self._alive(n)]
         automatic = gc.isenabled()
         gc.disable()  # a collection on the way would take a cycle from under the search
         try:
-            named, unnamed = self._holders_of(before)
+            return Seen(before, *self._holders_of(before))
         finally:
             if automatic:
                 gc.enable()
-        gc.collect()
+
+    def judge(self, seen: Seen) -> list[Buffer]:
+        """The second half, after a collection: the verdicts."""
+        self._found.clear()
+        before, named, unnamed = seen
         for serial in before:
             buffer = self._buffer(serial)
             chain = named.get(serial)
@@ -416,7 +433,7 @@ class Record:
                 buffer.holder = chain.line
                 buffer.holders = (chain,)
                 if buffer.verdict == "cycle":
-                    buffer.holder = chain.around
+                    buffer.holder = chain.around if chain.hops else "a cycle that hides its members"
             elif buffer.verdict == "outside":
                 self._tell_unnamed(buffer, unnamed.get(serial))
             self._found[serial] = buffer
