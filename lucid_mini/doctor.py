@@ -88,6 +88,8 @@ class Diagnosis:
     saved: list[dict[str, Any]]
     peak_bytes: int
     live_bytes: int
+    #: Bytes alive at the end whose holders were not found, so that nothing is said about them.
+    unjudged_bytes: int = 0
     #: How the script ended: "" for by itself.
     error: str = ""
 
@@ -105,6 +107,8 @@ class Diagnosis:
             f"memory of tensors: peak {format_bytes(self.peak_bytes)}, at the end "
             f"{format_bytes(self.live_bytes)}"
         )
+        if self.unjudged_bytes:
+            lines.append(f"not judged: {format_bytes(self.unjudged_bytes)}, holders not found")
         return [line for text in lines for line in textwrap.wrap(text, width)]
 
     def _leaks(self, width: int) -> list[str]:
@@ -304,6 +308,7 @@ def _end(error: BaseException | None) -> int:
 def _diagnose(name: str, traces: list[Record], error: BaseException | None) -> Diagnosis:
     leaks: list[Leak] = []
     saved: list[dict[str, Any]] = []
+    unjudged = 0
     failed = error is not None and not isinstance(error, SystemExit)
     before = getattr(sys, "last_value", None)
     if failed:
@@ -313,7 +318,9 @@ def _diagnose(name: str, traces: list[Record], error: BaseException | None) -> D
         looked = [(each, each.look()) for each in traces]
         gc.collect()
         for each, seen in looked:
-            leaks += _leaks_in(each, each.judge(seen))
+            survivors = each.judge(seen)
+            unjudged += sum(b.nbytes for b in survivors if _is_unknown(b))
+            leaks += _leaks_in(each, survivors)
             saved += _saved_in(each)
     finally:
         if failed:
@@ -322,7 +329,7 @@ def _diagnose(name: str, traces: list[Record], error: BaseException | None) -> D
     saved.sort(key=lambda row: -row["nbytes"])
     stopped = f"{type(error).__name__}" if failed else ""
     peak, live = sum(t.peak() for t in traces), sum(t.live_bytes() for t in traces)
-    return Diagnosis(name, leaks, saved[:_TOP], peak, live, stopped)
+    return Diagnosis(name, leaks, saved[:_TOP], peak, live, unjudged, stopped)
 
 
 def _leaks_in(record: Record, survivors: list[Buffer]) -> list[Leak]:
@@ -343,18 +350,29 @@ def _leaks_in(record: Record, survivors: list[Buffer]) -> list[Leak]:
 def _judge(buffer: Buffer) -> tuple[str, str] | None:
     """How a survivor leaks and who holds it; None if it does not."""
     chain: Any = buffer.holders[0] if buffer.holders else None
-    if buffer.verdict == "expected":
+    if buffer.verdict == "expected" or _is_unknown(buffer):
         return None
     if buffer.verdict == "cycle":
         return "cycle", buffer.holder
-    if chain is None or not chain.hops or chain.hops[0].how in _UNNAMED:
-        return None if chain is not None and chain.stopped else ("C++", buffer.holder)
+    if chain is None or chain.hops[0].how in _UNNAMED:
+        return "C++", buffer.holder
     hidden = _hides(chain)
     if not hidden or chain.hops[0].how.startswith("sys.last_"):
         return None
     if not _in_graph(chain) and not chain.has_history:
         return None
     return "hidden", re.sub(r"\[\d+\]", "[…]", chain.told(hidden))
+
+
+def _is_unknown(buffer: Buffer) -> bool:
+    """Whether nothing is known of the holder: a search that stopped, or a cycle of frames.
+
+    PyTorch itself leaves one when it loads a part of itself with the first optimizer: an error that
+    it catches on the way keeps the frames that called, with their locals, until a collection.
+    """
+    chain: Any = buffer.holders[0] if buffer.holders else None
+    lost = chain is None or not chain.hops
+    return lost and (buffer.verdict == "cycle" or (chain is not None and chain.stopped))
 
 
 def _hides(chain: Chain) -> int:

@@ -185,6 +185,24 @@ def test_a_clean_script_leaks_nothing(torch_script, program):
     assert leaks_of(torch_script(f"kept = programs.{program}()")) == []
 
 
+def test_a_clean_script_leaks_nothing_in_a_fresh_python_either(torch_script):
+    text = """
+def main():
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    loss = model(torch.ones(3, 4)).sum()
+    loss.backward()
+    optimizer.step()
+
+main()
+"""
+    path = torch_script(text)
+    Path(path).write_text(Path(path).read_text().replace("import torch_programs as programs", ""))
+    done = run(path)
+    assert "nothing leaks" in done.stderr
+    assert done.returncode == 0
+
+
 SUM = """
 model, data = torch.nn.Linear(4, 1), torch.ones(5, 4)
 total = 0

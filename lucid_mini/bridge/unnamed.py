@@ -54,7 +54,7 @@ def is_cycle(chain: Chain) -> bool:
 
 
 def _unreached(search: Search) -> tuple[dict[int, list[Any]], list[Any]]:
-    """What no name leads to: tensors by their storage, and functions and custom nodes."""
+    """What no name leads to: tensors by their storage; functions, custom nodes and errors."""
     heads: dict[int, list[Any]] = {}
     roots: list[Any] = []
     for item in gc.get_objects():
@@ -63,7 +63,7 @@ def _unreached(search: Search) -> tuple[dict[int, list[Any]], list[Any]]:
             continue
         if issubclass(cls, torch.Tensor):
             heads.setdefault(id(TORCH.owner(item)), []).append(item)
-        elif issubclass(cls, torch.autograd.function.BackwardCFunction) or (
+        elif issubclass(cls, (torch.autograd.function.BackwardCFunction, BaseException)) or (
             cls is FunctionType and _is_of_user(item)
         ):
             roots.append(item)
