@@ -2,13 +2,17 @@
 
 import os
 import platform
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from .frameworks import Framework
-from .measure import Row
+from .goals import Goal
+from .measure import Row, figure
+
+Shows = Literal["ratio", "value"]
 
 
 def machine() -> dict[str, Any]:
@@ -41,17 +45,9 @@ def versions(frameworks: list[Framework]) -> dict[str, str]:
     return found
 
 
-def table(rows: list[Row], shows: Literal["ratio", "value"]) -> str:
-    """A line a case, a column a framework: the median, and the quartiles in brackets.
-
-    With "ratio" the floor's column is its time, and the others' are multiples of it.
-    """
-    cases = list(dict.fromkeys(row.case for row in rows))
-    frameworks = list(dict.fromkeys(row.framework for row in rows))
-    cells = {(row.case, row.framework): _cell(row, shows) for row in rows}
-    lines = [["", *frameworks]]
-    for case in cases:
-        lines.append([case, *(cells.get((case, name), "–") for name in frameworks)])
+def table(rows: list[Row], shows: Shows, goals: Mapping[str, Goal]) -> str:
+    """For a terminal: the medians, and the quartiles in brackets."""
+    lines = _lines(rows, shows, goals, spread=True)
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(
@@ -62,18 +58,61 @@ def table(rows: list[Row], shows: Literal["ratio", "value"]) -> str:
     )
 
 
-def _cell(row: Row, shows: str) -> str:
+def markdown_table(rows: list[Row], shows: Shows, goals: Mapping[str, Goal]) -> str:
+    """For a page: the medians alone."""
+    return markdown(_lines(rows, shows, goals, spread=False))
+
+
+def markdown(lines: list[list[str]], side: str = "--:") -> str:
+    """A Markdown table; the first line is its head, `side` is that of all columns but the first."""
+    head, *body = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    rule = [":--", *[side] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *body])
+
+
+def _lines(
+    rows: list[Row], shows: Shows, goals: Mapping[str, Goal], spread: bool
+) -> list[list[str]]:
+    """A line a case, a column a framework.
+
+    With "ratio" the floor's column is its time, and the others' are multiples of it. The last
+    columns are lucid_mini's goal and whether it is met.
+    """
+    cases = list(dict.fromkeys(row.case for row in rows))
+    frameworks = list(dict.fromkeys(row.framework for row in rows))
+    cells = {(row.case, row.framework): _cell(row, shows, spread) for row in rows}
+    lines = [["", *frameworks]]
+    for case in cases:
+        lines.append([case, *(cells.get((case, name), "–") for name in frameworks)])
+    if goals:
+        lines[0] += ["goal", "met?"]
+        for case, line in zip(cases, lines[1:], strict=True):
+            line.extend(_goal(case, rows, shows, goals))
+    return lines
+
+
+def _goal(case: str, rows: list[Row], shows: Shows, goals: Mapping[str, Goal]) -> list[str]:
+    goal = goals.get(case)
+    if goal is None:
+        return ["", ""]
+    text = f"{goal} × floor" if shows == "value" and goal.of == "ratio" else str(goal)
+    return [text, goal.verdict([row for row in rows if row.case == case])]
+
+
+def _cell(row: Row, shows: Shows, spread: bool) -> str:
+    if row.median is None:
+        return row.note or "–"
     if shows == "ratio" and row.framework != "floor" and row.ratio is not None:
-        return f"{row.ratio:.2f} ({row.ratio_lower:.2f}–{row.ratio_upper:.2f})"
-    text = f"{_figure(row.median)} {row.unit}".rstrip()
-    if row.lower == row.upper:
+        return _spread(
+            f"{row.ratio:.2f}", row.ratio_lower, row.ratio_upper, spread, "{:.2f}".format
+        )
+    text = f"{figure(row.median)} {row.unit}".rstrip()
+    return _spread(text, row.lower, row.upper, spread, figure)
+
+
+def _spread(
+    text: str, lower: float | None, upper: float | None, spread: bool, digits: Callable[..., str]
+) -> str:
+    if not spread or lower == upper:
         return text
-    return f"{text} ({_figure(row.lower)}–{_figure(row.upper)})"
-
-
-def _figure(value: float) -> str:
-    """Three digits that count, and no exponent."""
-    if value == int(value):
-        return f"{value:.0f}"
-    size = abs(value)
-    return f"{value:.{0 if size >= 100 else 1 if size >= 10 else 2}f}"
+    return f"{text} ({digits(lower)}–{digits(upper)})"

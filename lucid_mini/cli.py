@@ -35,6 +35,14 @@ def main(argv: list[str] | None = None) -> int:
         help="open the book in JupyterLab",
         epilog="Further arguments go to JupyterLab: lucid-mini book --no-browser",
     )
+    site = commands.add_parser("site", help="build the documentation as a folder of web pages")
+    site.add_argument(
+        "--out",
+        type=Path,
+        default=Path("site"),
+        metavar="FOLDER",
+        help="where the pages go (default: site); what an earlier call left there is replaced",
+    )
     commands.add_parser(
         "doctor",
         help="run a script that uses PyTorch or lucid_mini, and name what it leaks",
@@ -48,33 +56,74 @@ def main(argv: list[str] | None = None) -> int:
         return _book(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    run = {"tour": _tour, "site": _site}[options.command]
     try:
-        return _tour(options.out)
+        return run(options.out)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
 
 
 def _doctor(arguments: list[str]) -> int:
-    from .doctor import (
-        main as doctor,
-    )  # takes its arguments apart by itself: the rest is a script's
+    from . import doctor
 
-    return doctor(arguments)
+    return doctor.main(arguments)  # takes them apart by itself: the rest is a script's
 
 
 def _tour(folder: Path) -> int:
     from .tour import run
 
+    if not _can_write("tour", folder):
+        return 2
+    run(folder)
+    return 0
+
+
+def _can_write(command: str, folder: Path) -> bool:
+    """Whether files can be put into `folder`, which is made; if not, says why."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".write"
         probe.touch()
         probe.unlink()
     except OSError as error:
-        print(f"lucid-mini tour: cannot write to {folder}: {error.strerror}", file=sys.stderr)
+        print(f"lucid-mini {command}: cannot write to {folder}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
+
+
+def _site(folder: Path) -> int:
+    """The pages of the clone that the package lies in."""
+    root = Path(__file__).resolve().parents[1]
+    if not (root / "docs" / "conf.py").is_file():
+        print(
+            "lucid-mini site: the pages are not installed with the package. Clone the repository, "
+            "and install it there with pip install -e '.[site]'.",
+            file=sys.stderr,
+        )
         return 2
-    run(folder)
+    missing = [name for name in ("sphinx", "myst_nb", "sphinx_book_theme") if not find_spec(name)]
+    if missing:
+        names = " and ".join(missing)
+        print(
+            f"lucid-mini site: {names} not installed: pip install 'lucid-mini[site]'",
+            file=sys.stderr,
+        )
+        return 2
+    from .site import build, is_site
+
+    if not _can_write("site", folder):
+        return 2
+    if any(folder.iterdir()) and not is_site(folder):
+        print(
+            f"lucid-mini site: {folder} has something else in it. Choose another with --out.",
+            file=sys.stderr,
+        )
+        return 2
+    if not build(root, folder):
+        print("lucid-mini site: not built; what is wrong stands above", file=sys.stderr)
+        return 2
+    print(f"→ {folder / 'index.html'}")
     return 0
 
 

@@ -1,4 +1,13 @@
-"""`%load_ext lucid_mini` and `%%lifetimes`: the cell's timeline under the cell."""
+"""`%load_ext lucid_mini` and `%%lifetimes`: the cell's timeline under the cell.
+
+In one cell `%load_ext lucid_mini`; then, with a title after the name or without:
+
+```
+%%lifetimes one training step
+loss = step(batch)
+loss.backward()
+```
+"""
 
 from typing import Any
 

@@ -1,4 +1,10 @@
-"""The pytest plugin that the package registers: the fixture `no_leaks`."""
+"""The pytest plugin that the package registers: the fixture `no_leaks`.
+
+```
+def test_a_step_leaves_nothing_behind(no_leaks):
+    model.loss(batch).backward()
+```
+"""
 
 from collections.abc import Iterator
 from typing import Any

@@ -31,6 +31,21 @@ def assert_freed(*tensors: Any) -> None:
     A weak reference must be dead. A tensor must have no holder but the argument and the name it was
     passed by: it would die with that name.
     Raises: AssertionError with the verdict (a cycle, or an outside holder) and the holder chain.
+
+    Example:
+        >>> def step():
+        ...     x = lm.ones(2)
+        ...     lm.testing.assert_freed(x)  # only the name x holds it
+        ...     cache = [x]
+        ...     lm.testing.assert_freed(x)
+        >>> step()
+        Traceback (most recent call last):
+            ...
+        AssertionError: argument 0 is held from outside:
+        16 bytes, held through local 'cache' of step  (...:5)
+          └ [0] → tensor (2,)
+            └ its array → array (2,), 16 bytes
+        way out: let the function end, or del the variable in it
     """
     caller = sys._getframe(1)
     passed = passed_names(caller, "assert_freed")
@@ -87,6 +102,10 @@ def assert_no_leaks() -> Iterator[Trace]:
     """Assert that a block leaves no memory behind, plain variables and `.grad`s aside.
 
     Raises: AssertionError with each survivor: its bytes, its verdict, and its holder chain.
+
+    Example:
+        >>> with lm.testing.assert_no_leaks():
+        ...     lm.ones(2, requires_grad=True).exp().sum().backward()
     """
     with trace() as t:
         yield t
@@ -109,6 +128,9 @@ def assert_no_drag(function: Callable[..., Any], *args: Any) -> None:
 
     The result is summed and backward is run, where it has a history.
     Raises: AssertionError with each buffer that drags: bytes times ops.
+
+    Example:
+        >>> lm.testing.assert_no_drag(lambda x: x.exp().sum(), lm.ones(2, requires_grad=True))
     """
     with trace() as t:
         result = function(*args)
@@ -140,6 +162,9 @@ def assert_gradients(function: Callable[..., Any], *args: Any, **options: Any) -
     """Assert that the gradients of `function` agree with finite differences (`lm.gradcheck`).
 
     Raises: AssertionError with what gradcheck found.
+
+    Example:
+        >>> lm.testing.assert_gradients(lambda x: x.exp(), lm.ones(2, requires_grad=True))
     """
     try:
         gradcheck(function, args, **options)

@@ -38,7 +38,7 @@ FILES = {
         ["saved"],
         ["ctx"],
         ["node"],
-        ["cycles"],
+        ["cycles", "part"],
         ["rules"],
         ["hook_calls"],
         ["engine"],

@@ -22,7 +22,7 @@ from lucid_mini.autograd import (
     save_on_disk,
     saved_tensors_hooks,
 )
-from lucid_mini.autograd.mode import mode
+from lucid_mini.autograd.mode import thread
 from lucid_mini.errors import (
     AnomalyError,
     AutogradError,
@@ -1465,7 +1465,7 @@ def test_a_mistake_is_answered_and_does_no_damage(make, error, text):
     assert WAY_OUT.search(text), "the text offers no way out"
 
     assert lm.is_grad_enabled()
-    assert mode.running == ()
+    assert thread.mode.running == ()
     assert all(leaf.grad is grad for leaf, grad in zip(LEAVES, before, strict=False))
     assert all(leaf.grad is None for leaf in LEAVES[len(before) :])
     x = lm.tensor([3.0], requires_grad=True)

@@ -1,8 +1,6 @@
 """The adapters. A new framework is one module here and one line in `ADAPTERS`.
 
-HIPS autograd (a functional framework: `forward` is its `make_vjp`, `backward` calls the vjp),
-MyGrad, DeZero and micrograd (numbers only: it has `parameter`, `+`, `*` and `tanh`, and is left out
-where a workload says another word) fit in the same way; the extra `bench` installs them.
+The extra `bench` installs the peers, except PyTorch, which has an extra of its own.
 """
 
 from importlib import import_module
@@ -15,6 +13,10 @@ ADAPTERS = {
     "bare stack": ("bare", "Bare"),
     "lucid_mini": ("lucid", "Lucid"),
     "PyTorch": ("pytorch", "PyTorch"),
+    "HIPS autograd": ("hips", "Hips"),
+    "MyGrad": ("mygrad", "MyGrad"),
+    "DeZero": ("dezero", "DeZero"),
+    "micrograd": ("micrograd", "Micrograd"),
 }
 
 

@@ -7,6 +7,7 @@ NumPy.
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any, ClassVar, NamedTuple
+from weakref import ReferenceType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,10 @@ class Framework:
     name: ClassVar[str]
     #: What the package is called where it is installed.
     distribution: ClassVar[str]
+    #: The statement that imports it; None where there is no package.
+    importing: ClassVar[str | None] = None
+    #: The depth of recursion that its backward is given; 0: what Python allows.
+    depth: int = 0
 
     def version(self) -> str:
         """The installed version; "checkout" for a package that is imported without one."""
@@ -82,7 +87,7 @@ class Framework:
         return np.asarray(gradient)
 
     # -- the words --------------------------------------------------------------------------------
-    # Besides them: the operators `+ * @`.
+    # Besides them: the operators `+ - * / []`.
 
     def parameter(self, array: Array) -> Any:
         """A leaf that wants a gradient."""
@@ -91,6 +96,10 @@ class Framework:
     def constant(self, array: Array) -> Any:
         """A leaf that wants none; labels too."""
         raise UnsupportedError("arrays")
+
+    def matmul(self, a: Any, b: Any) -> Any:
+        """The product of two matrices."""
+        return a @ b
 
     def tanh(self, x: Any) -> Any:
         """The built-in."""
@@ -108,10 +117,44 @@ class Framework:
         """`max(x, 0)`."""
         raise UnsupportedError("relu")
 
+    def sqrt(self, x: Any) -> Any:
+        """The square root."""
+        raise UnsupportedError("sqrt")
+
     def sum(self, x: Any) -> Any:
         """The sum of all elements."""
         raise UnsupportedError("sum")
 
+    def mean(self, x: Any) -> Any:
+        """The mean of each row, as a column."""
+        raise UnsupportedError("mean")
+
+    def cat(self, pieces: list[Any]) -> Any:
+        """Pieces behind each other."""
+        raise UnsupportedError("cat")
+
+    def stack(self, pieces: list[Any]) -> Any:
+        """Pieces on top of each other."""
+        raise UnsupportedError("stack")
+
     def cross_entropy(self, logits: Any, labels: Any) -> Any:
         """Mean over the rows, labels as class numbers."""
         raise UnsupportedError("cross_entropy")
+
+    def gradients(self, function: Callable[..., Any], parameters: tuple[Any, ...]) -> list[Any]:
+        """The gradients of `function(*parameters)`, with a graph of their own."""
+        raise UnsupportedError("gradients of gradients")
+
+    # -- for facts.py -----------------------------------------------------------------------------
+
+    def write(self, parameter: Any) -> None:
+        """Double a parameter in place, as its user would, after it was recorded."""
+        raise UnsupportedError("writes")
+
+    def pair(self, x: Any) -> Any:
+        """Two outputs of one op, the first of them `2 * x`."""
+        raise UnsupportedError("several outputs")
+
+    def holder(self, tensor: ReferenceType[Any]) -> str:
+        """Who keeps a tensor alive, as the framework tells it."""
+        raise UnsupportedError("holders")

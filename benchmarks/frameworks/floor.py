@@ -8,6 +8,7 @@ class Floor(Framework):
 
     name = "floor"
     distribution = "numpy"
+    importing = "import numpy"
 
     def start(self, program: Program) -> Run:
         """The program as it was written by hand."""

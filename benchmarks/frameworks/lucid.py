@@ -1,6 +1,8 @@
 """lucid_mini, through its public names."""
 
+from collections.abc import Callable
 from typing import Any
+from weakref import ReferenceType
 
 import numpy as np
 
@@ -45,11 +47,26 @@ class PlainTanh(lm.autograd.Function):
         return grad * (1.0 - y * y)
 
 
+class Pair(lm.autograd.Function):
+    """Two outputs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        """Twice and three times."""
+        return x * 2.0, x * 3.0
+
+    @staticmethod
+    def backward(ctx: Any, first: Any, second: Any) -> Any:
+        """Both."""
+        return first * 2.0 + second * 3.0
+
+
 class Lucid(Framework):
     """The project itself."""
 
     name = "lucid_mini"
     distribution = "lucid-mini"
+    importing = "import lucid_mini"
 
     def parameter(self, array: Array) -> Any:
         """A copy that requires grad."""
@@ -67,6 +84,23 @@ class Lucid(Framework):
             parameter.grad = None
         return gradients
 
+    def gradients(self, function: Callable[..., Any], parameters: tuple[Any, ...]) -> list[Any]:
+        """`grad` with a graph."""
+        return list(lm.autograd.grad(function(*parameters), parameters, create_graph=True))
+
+    def write(self, parameter: Any) -> None:
+        """An op in place, unrecorded."""
+        with lm.no_grad():
+            parameter.mul_(2.0)
+
+    def pair(self, x: Any) -> Any:
+        """A Function with two outputs."""
+        return Pair.apply(x)
+
+    def holder(self, tensor: ReferenceType[Any]) -> str:
+        """The shortest chain from a name."""
+        return str(lm.lifetime.why_alive(tensor))
+
     def tanh(self, x: Any) -> Any:
         """The method."""
         return x.tanh()
@@ -83,9 +117,25 @@ class Lucid(Framework):
         """The method."""
         return x.relu()
 
+    def sqrt(self, x: Any) -> Any:
+        """The method."""
+        return x.sqrt()
+
     def sum(self, x: Any) -> Any:
         """The method."""
         return x.sum()
+
+    def mean(self, x: Any) -> Any:
+        """The method."""
+        return x.mean(-1, keepdim=True)
+
+    def cat(self, pieces: list[Any]) -> Any:
+        """The function."""
+        return lm.cat(pieces)
+
+    def stack(self, pieces: list[Any]) -> Any:
+        """The function."""
+        return lm.stack(pieces)
 
     def cross_entropy(self, logits: Any, labels: Any) -> Any:
         """The function."""

@@ -1,5 +1,6 @@
 """PyTorch on the CPU, one thread, float64 as everywhere here."""
 
+from collections.abc import Callable
 from typing import Any
 
 from .base import Array, Framework
@@ -10,6 +11,7 @@ class PyTorch(Framework):
 
     name = "PyTorch"
     distribution = "torch"
+    importing = "import torch"
 
     def __init__(self) -> None:
         import torch
@@ -28,6 +30,16 @@ class PyTorch(Framework):
                 (y,) = ctx.saved_tensors
                 return grad * (1.0 - y * y)
 
+        class Pair(torch.autograd.Function):  # type: ignore[misc]
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                return x * 2.0, x * 3.0
+
+            @staticmethod
+            def backward(ctx: Any, first: Any, second: Any) -> Any:
+                return first * 2.0 + second * 3.0
+
+        self.two = Pair
         self.torch = torch
         self.own = OwnTanh
 
@@ -47,6 +59,19 @@ class PyTorch(Framework):
             parameter.grad = None
         return gradients
 
+    def gradients(self, function: Callable[..., Any], parameters: tuple[Any, ...]) -> list[Any]:
+        """`grad` with a graph."""
+        return list(self.torch.autograd.grad(function(*parameters), parameters, create_graph=True))
+
+    def write(self, parameter: Any) -> None:
+        """An op in place, unrecorded."""
+        with self.torch.no_grad():
+            parameter.mul_(2.0)
+
+    def pair(self, x: Any) -> Any:
+        """A Function with two outputs."""
+        return self.two.apply(x)
+
     def tanh(self, x: Any) -> Any:
         """The method."""
         return x.tanh()
@@ -59,9 +84,25 @@ class PyTorch(Framework):
         """The method."""
         return x.relu()
 
+    def sqrt(self, x: Any) -> Any:
+        """The method."""
+        return x.sqrt()
+
     def sum(self, x: Any) -> Any:
         """The method."""
         return x.sum()
+
+    def mean(self, x: Any) -> Any:
+        """The method."""
+        return x.mean(-1, keepdim=True)
+
+    def cat(self, pieces: list[Any]) -> Any:
+        """The function."""
+        return self.torch.cat(pieces)
+
+    def stack(self, pieces: list[Any]) -> Any:
+        """The function."""
+        return self.torch.stack(pieces)
 
     def cross_entropy(self, logits: Any, labels: Any) -> Any:
         """The functional form."""

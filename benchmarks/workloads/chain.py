@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 
 from ..frameworks import Array, Framework, Program
+from ..goals import Goal
 from ..measure import Row, compare, start
 
 TITLE = "1 000 × x*y+z on arrays of one element, ratio to the floor"
 SHOWS = "ratio"
+BOTH, FORWARD, CONSTANT = "forward + backward", "forward only, recording", "with a constant"
+GOALS = {BOTH: Goal(6.0, {"PyTorch": 1}), FORWARD: Goal(8.0), CONSTANT: Goal(6.0)}
 
 
 def multiply_add(links: int) -> Program:
@@ -76,9 +79,7 @@ def run(frameworks: list[Framework], reps: int, tiny: bool) -> list[Row]:
     both = start(multiply_add(links), frameworks)
     constant = start(with_constant(links), frameworks)
     return [
-        *compare("forward + backward", {name: run.step for name, run in both.items()}, reps),
-        *compare(
-            "forward only, recording", {name: run.forward for name, run in both.items()}, reps
-        ),
-        *compare("with a constant", {name: run.step for name, run in constant.items()}, reps),
+        *compare(BOTH, {name: run.step for name, run in both.items()}, reps),
+        *compare(FORWARD, {name: run.forward for name, run in both.items()}, reps),
+        *compare(CONSTANT, {name: run.step for name, run in constant.items()}, reps),
     ]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..frameworks import Array, Framework, Program, Run
+from ..goals import Goal
 from ..measure import Row, rows, start
 
 TITLE = "50 layers of 1 MiB: MiB of arrays that the graph keeps alive"
@@ -29,6 +30,12 @@ CASES = (
     "alive after backward, loss alive",
     "alive after the loss is dropped",
 )
+GOALS = {
+    "held after forward": Goal(1.0),
+    "peak in backward": Goal(1.0),
+    "alive after backward, loss alive": Goal(0.0, of="median"),
+    "alive after the loss is dropped": Goal(0.0, of="median"),
+}
 
 
 def layers(depth: int, elements: int) -> Program:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..frameworks import Array, Framework, Program
+from ..goals import PEERS, Goal
 from ..measure import Row, compare, start
 
 TITLE = "forward and backward of a ReLU network with cross entropy, ratio to the floor"
@@ -20,7 +21,17 @@ SIZES = {
     "64 × (784-256-128-10)": (64, (784, 256, 128, 10)),
     "8 × (16-32-32-10)": (8, (16, 32, 32, 10)),
 }
+GOALS = {
+    "64 × (784-256-128-10)": Goal(1.12, {PEERS: 1}),
+    "8 × (16-32-32-10)": Goal(2.4, {"PyTorch": 0.5}),
+}
 TINY = {"2 × (3-4-4-2)": (2, (3, 4, 4, 2))}
+
+
+def examples(batch: int, widths: tuple[int, ...]) -> tuple[Array, Array]:
+    """The inputs and their labels."""
+    draw = np.random.default_rng(2)
+    return draw.normal(size=(batch, widths[0])), draw.integers(widths[-1], size=batch)
 
 
 def network(batch: int, widths: tuple[int, ...]) -> Program:
@@ -30,19 +41,18 @@ def network(batch: int, widths: tuple[int, ...]) -> Program:
     for inside, outside in pairwise(widths):
         parameters.append(draw.normal(0.0, np.sqrt(2 / inside), (inside, outside)))
         parameters.append(draw.normal(0.0, 0.1, outside))
-    pixels = draw.normal(size=(batch, widths[0]))
-    labels = draw.integers(widths[-1], size=batch)
+    pixels, labels = examples(batch, widths)
     each = np.arange(batch)
 
     def write(framework: Framework) -> Callable[..., Any]:
         x, truth = framework.constant(pixels), framework.constant(labels)
-        relu, cross_entropy = framework.relu, framework.cross_entropy
+        relu, matmul, cross_entropy = framework.relu, framework.matmul, framework.cross_entropy
 
         def loss(*parameters: Any) -> Any:
             h = x
             for index in range(0, len(parameters) - 2, 2):
-                h = relu(h @ parameters[index] + parameters[index + 1])
-            return cross_entropy(h @ parameters[-2] + parameters[-1], truth)
+                h = relu(matmul(h, parameters[index]) + parameters[index + 1])
+            return cross_entropy(matmul(h, parameters[-2]) + parameters[-1], truth)
 
         return loss
 

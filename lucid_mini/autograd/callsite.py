@@ -5,6 +5,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 _PACKAGE = __name__.split(".", 1)[0]
+_INSIDE = f"{_PACKAGE}."
 #: Modules of the package that are programs a user runs, and not its machinery.
 _PROGRAMS = frozenset({f"{_PACKAGE}.tour"})
 
@@ -12,7 +13,7 @@ _PROGRAMS = frozenset({f"{_PACKAGE}.tour"})
 def is_machinery(variables: dict[str, Any]) -> bool:
     """Whether the module with these globals belongs to the inside of the package."""
     name: str = variables.get("__name__", "")
-    return name.split(".", 1)[0] == _PACKAGE and name not in _PROGRAMS
+    return name.startswith(_INSIDE) and name not in _PROGRAMS
 
 
 def call_site(depth: int = 1) -> str:

@@ -12,7 +12,7 @@ The ctx keeps nothing by default. Three ways to keep a value, in the order of pr
 import copy
 import gc
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -40,19 +40,31 @@ ARRAYS = 3  # the engine runs the rule of a Function with `arrays = True`: saved
 # Or a Node: the engine runs the rule on tensors; saved outputs re-attach themselves to that node.
 
 
+def _no_names(count: int) -> tuple[str, ...]:
+    """The names of a ctx made by hand without any."""
+    return ()
+
+
 class NeedsInputGrad(tuple[bool, ...]):
     """Which arguments of forward need a gradient: by position `[0]`, by name `["a"]` or `.a`.
 
     Equal to the tuple of its flags. Read-only.
     """
 
-    _names: tuple[str, ...]
+    _named: Callable[[int], tuple[str, ...]]
 
-    def __new__(cls, flags: tuple[bool, ...], names: tuple[str, ...] = ()) -> "NeedsInputGrad":
-        """Flags, and the name of each if the names are known."""
+    def __new__(
+        cls, flags: tuple[bool, ...], named: Callable[[int], tuple[str, ...]] = _no_names
+    ) -> "NeedsInputGrad":
+        """Flags, and what gives the names of the first so many: asked when a name is used."""
         self = super().__new__(cls, flags)
-        self.__dict__["_names"] = names
+        self.__dict__["_named"] = named
         return self
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        names: tuple[str, ...] = self.__dict__["_named"](len(self))
+        return names
 
     def __getitem__(self, key: Any) -> Any:
         """The flag at a position or under a name. Raises: KeyError that lists the names."""
@@ -63,7 +75,7 @@ class NeedsInputGrad(tuple[bool, ...]):
         return super().__getitem__(key)
 
     def __getattr__(self, name: str) -> bool:
-        names: tuple[str, ...] = self.__dict__["_names"]
+        names = self._names
         if name in names:
             return bool(super().__getitem__(names.index(name)))
         raise AttributeError(f"no argument '{name}'; forward has {', '.join(names)}")
@@ -192,6 +204,11 @@ class FunctionCtx(_Fields):
     Keeps: what it is told to, and nothing else.
     Owned by its node; a ctx made by hand (`FunctionCtx()`) behaves like one inside forward.
     Raises: ValueError where names and flags differ in number.
+
+    Example:
+        >>> ctx = lm.autograd.FunctionCtx(("x", "n"), (True, False))
+        >>> ctx.needs_input_grad
+        NeedsInputGrad(x=True, n=False)
     """
 
     __slots__ = ()
@@ -208,7 +225,8 @@ class FunctionCtx(_Fields):
             )
         flags = tuple(map(bool, argument_needs_grad))
         _set_function(self, None)
-        _set_needs(self, NeedsInputGrad(flags, tuple(argument_names)))
+        names = tuple(argument_names)
+        _set_needs(self, NeedsInputGrad(flags, lambda count: names))
         _set_phase(self, FORWARD)
         _set_saved(self, None)
         _set_versions(self, None)
@@ -223,6 +241,12 @@ class FunctionCtx(_Fields):
         A second call replaces the first.   Keeps: each tensor by reference, an output by its array.
         Raises: CtxUsageError outside forward or for a name that is taken; TypeError for a
         positional value that is neither a tensor nor None; InferenceTensorError.
+
+        Example:
+            >>> ctx = lm.autograd.FunctionCtx()
+            >>> ctx.save_for_backward(lm.ones(2), None, n=3)
+            >>> ctx.saved_tensors, ctx.saved_variables.n
+            ((tensor([1., 1.]), None), 3)
         """
         if named or self._saved is not None or self._phase not in _IN_FORWARD:
             tensors = self._save_carefully(tensors, named)
@@ -302,6 +326,13 @@ class FunctionCtx(_Fields):
         None; tensors saved by name follow those saved by position. In a rule with `arrays = True`
         that the engine runs in a first-order pass, all are arrays.
         Raises: GraphFreedError, VersionMismatchError.
+
+        Example:
+            >>> x = lm.ones(2, requires_grad=True)
+            >>> y = x * x
+            >>> a, b = y.grad_fn.ctx.saved_tensors
+            >>> a is x, b is x
+            (True, True)
         """
         slots = self._saved
         if type(slots) is not tuple:
@@ -327,6 +358,12 @@ class FunctionCtx(_Fields):
         """What was saved, by name; positional values under their position.
 
         Raises: GraphFreedError, VersionMismatchError.
+
+        Example:
+            >>> ctx = lm.autograd.FunctionCtx()
+            >>> ctx.save_for_backward(lm.zeros(1), slope=0.1)
+            >>> ctx.saved_variables[0], ctx.saved_variables.slope, ctx.saved_variables["slope"]
+            (tensor([0.]), 0.1, 0.1)
         """
         slots, named = self._saved, self._named or {}
         if type(slots) is not tuple:
@@ -410,13 +447,34 @@ class FunctionCtx(_Fields):
 
     @property
     def needs_input_grad(self) -> NeedsInputGrad:
-        """Which arguments need a gradient: a tuple of flags, also by name (`["a"]`, `.a`)."""
+        """Which arguments need a gradient: a tuple of flags, also by name (`["a"]`, `.a`).
+
+        Example:
+            >>> x = lm.ones(2, requires_grad=True)
+            >>> needs = (x * 3).grad_fn.ctx.needs_input_grad
+            >>> needs, needs[0], needs.b
+            (NeedsInputGrad(a=True, b=False), True, False)
+        """
         return self._needs
 
     def mark_dirty(self, *inputs: Any) -> None:
         """Say that forward writes `inputs` in place; call it before writing, and return them.
 
         Raises: LeafInPlaceError for a leaf that requires grad; CtxUsageError for what is no input.
+
+        Example:
+            >>> class Double(lm.autograd.Function):
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         ctx.mark_dirty(x)
+            ...         return x.mul_(2)
+            ...
+            ...     @staticmethod
+            ...     def backward(ctx, grad):
+            ...         return 2 * grad
+            >>> x = lm.ones(2, requires_grad=True).clone()
+            >>> Double.apply(x) is x, x._version
+            (True, 1)
         """
         marks = self._mark("mark_dirty", "dirty", inputs)
         if self._phase == FORWARD:
@@ -429,6 +487,16 @@ class FunctionCtx(_Fields):
         """Say that `outputs` have no gradient. Backward still gets an argument for each: zeros.
 
         Raises: CtxUsageError outside forward.
+
+        Example:
+            >>> class Sign(lm.autograd.Function):
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         y = lm.tensor(np.sign(x.numpy()))
+            ...         ctx.mark_non_differentiable(y)
+            ...         return y
+            >>> Sign.apply(lm.tensor([-2.0, 3.0], requires_grad=True)).requires_grad
+            False
         """
         self._mark(
             "mark_non_differentiable", "non_differentiable", outputs
@@ -438,6 +506,19 @@ class FunctionCtx(_Fields):
         """Whether backward gets zeros (True, the default) or None for an output nobody used.
 
         Raises: TypeError for anything but a bool; CtxUsageError outside forward.
+
+        Example:
+            >>> class Pair(lm.autograd.Function):
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         ctx.set_materialize_grads(False)
+            ...         return x + 1, x + 2
+            ...
+            ...     @staticmethod
+            ...     def backward(ctx, first, second):
+            ...         return first if second is None else second
+            >>> used, unused = Pair.apply(lm.ones(1, requires_grad=True))
+            >>> used.backward()  # backward is handed (1, None)
         """
         if not isinstance(flag, bool):
             raise TypeError(
@@ -483,6 +564,12 @@ class FunctionCtx(_Fields):
 
         Keeps: `value`, until the node dies (backward does not release it).
         Raises: AttributeError for a reserved name, TypeError for a key that is not a string.
+
+        Example:
+            >>> ctx = lm.autograd.FunctionCtx()
+            >>> ctx.store("shape", (2, 3))
+            >>> ctx.shape
+            (2, 3)
         """
         if not isinstance(key, str):
             raise TypeError(
@@ -491,7 +578,14 @@ class FunctionCtx(_Fields):
         self.__setattr__(key, value)
 
     def load(self, key: str, default: Any = None) -> Any:
-        """What `store` put under `key`, or `default`; a stored None is a value."""
+        """What `store` put under `key`, or `default`; a stored None is a value.
+
+        Example:
+            >>> ctx = lm.autograd.FunctionCtx()
+            >>> ctx.shape = (2, 3)
+            >>> ctx.load("shape"), ctx.load("axis", 0)
+            ((2, 3), 0)
+        """
         if not isinstance(key, str):
             raise TypeError(
                 f"{self._name}: load takes a string as key, not {_a(type(key).__name__)}"
@@ -557,6 +651,14 @@ class FunctionCtx(_Fields):
         """An independent ctx with the same saved references and bag; `deep` copies what they hold.
 
         No node owns the clone. Keeps: what the original keeps (deep: a copy of it).
+
+        Example:
+            >>> ctx = lm.autograd.FunctionCtx()
+            >>> ctx.store("sizes", [1, 2])
+            >>> twin = ctx.clone(deep=True)
+            >>> twin.sizes.append(3)
+            >>> ctx.sizes
+            [1, 2]
         """
         twin = FunctionCtx()
         _set_function(twin, self._function)

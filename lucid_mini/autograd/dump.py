@@ -50,6 +50,16 @@ def dump(
 
     Keeps: nothing.
     Raises: TypeError for what is neither tensor nor node; ValueError for an unknown format.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> print(lm.autograd.dump((x * x).sum(), names={"x": x}))
+        x          (2,)  float64  b1  16 B  leaf
+        mul#1      (2,)  float64            from a: x, b: x
+          ● a = x  (2,)  float64  b1  16 B  input
+          ○ b = x  (2,)  float64  b1        input
+        sum#2      ()    float64            from x: mul#1
+        2 nodes, 3 edges, 1 leaf; saved: 16 B in 1 buffer
     """
     if format not in FORMATS:
         raise ValueError(f"dump knows no format '{format}'; use one of {', '.join(FORMATS)}")
@@ -69,6 +79,12 @@ def stats(tensor_or_node: Any, *, timed: bool = False) -> dict[str, Any]:
 
     Keeps: nothing.
     Raises: TypeError for what is neither tensor nor node (`timed`: no tensor with a history).
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> found = lm.autograd.stats(x.exp().sum())
+        >>> found["nodes"], found["depth"], found["saved_bytes"]
+        (2, 2, 16)
     """
     numbers: dict[str, Any] = count(read(tensor_or_node, None, "stats"))
     if timed:

@@ -25,10 +25,11 @@ from . import saved
 from .ctx import ARRAYS, IDLE, _set_named, _set_phase, _set_saved, better_missing
 from .cycles import warn_of_cycle
 from .hook_calls import run_leaf_hooks, run_posthooks, run_prehooks, run_tensor_hooks
-from .mode import mode
+from .mode import thread
 from .node import NOT_A_TENSOR as NOT_A_TENSOR
 from .node import next_pass
 from .node import reachable as reachable
+from .part import Part
 from .refcount import ALONE
 from .rules import as_tuple, call_rule, fit, refuse_gradient
 from .saved import Array, Freed
@@ -43,6 +44,13 @@ class Step(NamedTuple):
     `grads_in`: gradients of its outputs; `grads_out`: of its arguments. `ready`: labels of the
     nodes that have a gradient and wait, in the order they will run. `counts`: for each of them, how
     many consumers have yet to deliver. `released`: bytes of saved data let go of.
+
+    Example:
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> y = (x * x).exp()
+        >>> step = next(lm.autograd.steps(y))
+        >>> step.node.label, step.released, step.ready, step.counts
+        ('exp#2', 8, ('mul#1',), {'mul#1': 0})
     """
 
     node: Any
@@ -92,7 +100,7 @@ def traverse(
     freed, nothing = next_pass()
     kind = type(saved.wrap(np.empty(0))) if create else np.ndarray
     node = root = grad = grads = g = step_in = written = None
-    found_mode, mode.recording = mode.recording, create
+    found_mode, thread.mode.recording = thread.mode.recording, create
     try:
         while heap:
             node = heappop(heap)[1]
@@ -149,6 +157,8 @@ def traverse(
                     or g.shape != upstream.shape
                     or g.dtype is not upstream.dtype
                 ):
+                    if type(g) is Part and _add_part(pending, upstream, g):
+                        continue
                     g = fit(g, node, index, create)  # noqa: PLW2901
                 if upstream._outputs is not None:
                     nr = node._next_nrs[index] if node._next_nrs else 0
@@ -164,11 +174,11 @@ def traverse(
             if watch:
                 step = _step(node, step_in, grads, heap, 0 if retain else held)
                 step_in = grads = None
-                mode.recording = found_mode
+                thread.mode.recording = found_mode
                 try:
                     yield step
                 finally:
-                    found_mode, mode.recording = mode.recording, create
+                    found_mode, thread.mode.recording = thread.mode.recording, create
             grads = None
         node = None
         written = _finish(pending, kept, wanted, create)
@@ -182,7 +192,7 @@ def traverse(
         _explain(error, node, starts, freed, nothing, written is not None)
         raise
     finally:
-        mode.recording = found_mode
+        thread.mode.recording = found_mode
         # A failed rule may have left its ctx in the middle of a call.
         if node is not None:
             _set_phase(node._ctx, IDLE)
@@ -265,6 +275,19 @@ def _add(where: Any, key: Any, grad: Any) -> None:
             events.recorder.summed(key, where[key])
 
 
+def _add_part(pending: dict[Any, Any], node: Any, part: Part) -> bool:
+    """Add `part` in place to the gradient of `node`, if there is one that nobody else has."""
+    total = pending.get(node)
+    if type(total) is not np.ndarray or sys.getrefcount(total) != ALONE + 1:
+        return False
+    if total.shape != part.shape or total.dtype is not part.dtype or not _is_whole(total):
+        return False
+    if events.recorder is not None:
+        events.recorder.adding(total, part.values)
+    part.add_to(total)
+    return True
+
+
 def _is_whole(array: Array) -> bool:
     """Whether `array` owns its memory and may be written."""
     return array.base is None and bool(array.flags.writeable)
@@ -278,9 +301,8 @@ def own(pending: dict[Any, Any], key: Any) -> Any:
     """
     grad = pending.pop(key)
     if type(grad) is np.ndarray:
-        if sys.getrefcount(grad) == ALONE and _is_whole(grad):
-            return saved.wrap(grad)
-        return saved.wrap(grad.copy())
+        alone = sys.getrefcount(grad) == ALONE and _is_whole(grad)
+        return saved.wrap(grad if alone else grad.copy())
     data = grad._data
     if sys.getrefcount(grad) == ALONE and sys.getrefcount(data) == ALONE + 1 and _is_whole(data):
         return grad
@@ -291,7 +313,7 @@ def grown(before: Any, grad: Any) -> Any:
     """`.grad` after `grad` arrived: a new tensor, for user code may have seen the one before."""
     if before is None:
         return grad
-    if mode.recording:
+    if thread.mode.recording:
         return before + grad
     return saved.wrap(np.asarray(before._data + grad._data))
 
@@ -414,4 +436,6 @@ def _step(
 
 def _shown(grad: Any) -> Any:
     """A gradient as a tensor that whoever looks may keep and write."""
+    if type(grad) is Part:
+        return saved.wrap(grad.whole())
     return grad if grad is None or hasattr(grad, "_memory") else saved.wrap(np.array(grad))

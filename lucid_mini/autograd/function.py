@@ -38,7 +38,7 @@ from .ctx import (
 )
 from .engine import NOT_A_TENSOR
 from .inside import tensors_inside
-from .mode import mode
+from .mode import thread
 from .node import Edge, Meta, Node, _sequence, kind_of
 from .refcount import ALONE
 from .saved import (
@@ -73,7 +73,7 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
     operator of Tensor can be this very function.
     """
     forward = cls._forward
-    known_needs = cls._needs.get
+    known_needs = cls._needs
     broadcasts = cls.broadcasts
 
     def apply(*args: Any, **kwargs: Any) -> Any:
@@ -82,6 +82,9 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
         next_nodes: list[Any] = []
         flags, bit, nrs = 0, 1, False
         for a in args:
+            if broadcasts and type(a) is not Tensor:
+                args = cls._operands(args)
+                a = args[len(next_nodes)]  # noqa: PLW2901
             if type(a) is Tensor:
                 node = a._node
                 next_nodes.append(node)
@@ -89,17 +92,17 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
                     flags |= bit
                     if a._output_nr:
                         nrs = True
-            elif broadcasts:
-                return apply(*cls._operands(args))
             else:
                 next_nodes.append(NOT_A_TENSOR)
                 if type(a) not in _SMALL:
                     cls._refuse_hidden(args, len(next_nodes) - 1)
             bit += bit
-        needs = known_needs(flags | bit)
-        if needs is None:
+        try:
+            needs = known_needs[flags | bit]
+        except KeyError:
             needs = cls._flags(next_nodes, flags | bit)
 
+        mode = thread.mode
         recording = mode.recording
         ctx: Any = _Fields()
         ctx._function = cls
@@ -109,8 +112,7 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
         ctx.__class__ = FunctionCtx
 
         writes = saved.writes
-        if recording:
-            mode.recording = False
+        mode.recording = False
         try:
             output = forward(ctx, *args)
         except Exception as error:
@@ -122,16 +124,17 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
             cls._check_writes(ctx, args, writes)
         # One fresh tensor is what nearly every call gives. If nobody else holds it, it is neither
         # an argument nor saved, and there is nothing to look for.
-        fresh = (
-            type(output) is Tensor
-            and output._node is None
-            and ctx._marks is None
-            and output._data.base is None
-        )
+        fresh = type(output) is Tensor and output._node is None and ctx._marks is None
         alone = fresh and getrefcount(output) == ALONE
+        if fresh and output._data.base is not None and output._base is None:
+            fresh = alone and not ctx._saved
+            if fresh:
+                note_base(output, args)
         if not (recording and flags):
-            if alone and not mode.inference and events.recorder is None:
+            if fresh and (alone or not is_in(output, args)) and not mode.inference:
                 _set_phase(ctx, IDLE)
+                if events.recorder is not None:
+                    events.recorder.applied(None, cls, args, (output,))
                 return output
             return cls._unrecorded(ctx, args, output, writes)
 
@@ -175,7 +178,7 @@ def _watched(cls: "type[Function]", apply: Callable[..., Any]) -> Callable[..., 
     def apply_and_look(*args: Any, **kwargs: Any) -> Any:
         before = contents(cls._captures)
         output = apply(*args, **kwargs)
-        if mode.recording:
+        if thread.mode.recording:
             outputs = output if isinstance(output, tuple) else (output,)
             warn_of_captures(cls, cls._captures, before, args, outputs)
         return output
@@ -186,14 +189,11 @@ def _watched(cls: "type[Function]", apply: Callable[..., Any]) -> Callable[..., 
 def detach_output(ctx: Any, args: tuple[Any, ...], output: Tensor) -> None:
     """Where the one `output`, or a view of it, was saved: keep its array in place of the tensor."""
     slots = ctx._saved
+    if len(slots) == 1 and slots[0] is output:
+        _set_saved(ctx, (saved_output(output, 0),))
+        return
     for slot in slots:
-        if slot is output:
-            if len(slots) == 1:
-                _set_saved(ctx, (saved_output(output, 0),))
-            else:
-                keep_outputs(ctx, args, (output,), (True,))
-            return
-        if slot is not None and slot._base is output:
+        if slot is output or (slot is not None and slot._base is output):
             keep_outputs(ctx, args, (output,), (True,))
             return
 
@@ -225,6 +225,17 @@ def keep_outputs(
         _set_saved(ctx, tuple([slot_for(value) for value in ctx._saved]))
 
 
+def note_base(tensor: Any, args: tuple[Any, ...]) -> None:
+    """If `tensor` is a view of an argument, give it that as base, and its version counter."""
+    root = owner(tensor._data)
+    for a in args:
+        if type(a) is Tensor and owner(a._data) is root:
+            tensor._base = a if a._base is None else a._base
+            tensor._memory = memory_of(a)
+            note_view(tensor)
+            return
+
+
 def is_in(tensor: Any, tensors: tuple[Any, ...]) -> bool:
     """Whether `tensor` itself is among `tensors` (`in` would compare values)."""
     for other in tensors:  # noqa: SIM110 - any() costs three times as much, and every call pays
@@ -236,17 +247,6 @@ def is_in(tensor: Any, tensors: tuple[Any, ...]) -> bool:
 class Function:
     """Subclass it, give it two static methods, call `.apply(...)`.
 
-        class Square(lm.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                ctx.save_for_backward(x)
-                return x * x
-
-            @staticmethod
-            def backward(ctx, grad):
-                (x,) = ctx.saved_tensors
-                return 2 * x * grad
-
     Or `forward(x)` with `setup_context(ctx, inputs, output)`.
 
     `arrays = True`: in a first-order pass backward gets NumPy arrays, gradients and saved values
@@ -255,6 +255,22 @@ class Function:
     return gradients of the output's shape: the engine sums them down.
 
     Keeps: per recorded call one node and one ctx, and what forward saves.
+
+    Example:
+        >>> class Square(lm.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2 * x * grad
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> Square.apply(x).backward()
+        >>> x.grad
+        tensor(6.)
     """
 
     arrays: ClassVar[bool] = False
@@ -262,6 +278,7 @@ class Function:
 
     _forward: ClassVar[Callable[..., Any]]
     _needs: ClassVar[dict[int, NeedsInputGrad]]
+    _names: ClassVar[dict[int, tuple[str, ...]]]  # of the first so many arguments
     _warned: ClassVar[set[Any]]  # keys of the bag, and captures, that were warned of
     _with_keywords: ClassVar[dict[Any, Any]]
     _kind: ClassVar[str]
@@ -281,7 +298,7 @@ class Function:
                 raise TypeError(
                     f"{cls.__name__}.{name} must be a static method: put @staticmethod above it"
                 )
-        cls._needs = {}
+        cls._needs, cls._names = {}, {}
         cls._with_keywords = {}
         cls._kind = kind_of(cls.__name__)
         for name in ("forward", "backward"):
@@ -333,6 +350,8 @@ class Function:
     @classmethod
     def argument_names(cls, count: int) -> tuple[str, ...]:
         """What forward calls its first `count` arguments, `args[2]` for one that `*args` takes."""
+        if count in cls._names:
+            return cls._names[count]
         names: list[str] = []
         rest = "argument"
         for parameter in cls._parameters():
@@ -342,6 +361,8 @@ class Function:
             names.append(parameter.name)
         fixed = len(names)
         names += [f"{rest}[{index - fixed}]" for index in range(fixed, count)]
+        if count <= 16:
+            cls._names[count] = tuple(names[:count])
         return tuple(names[:count])
 
     @classmethod
@@ -416,15 +437,15 @@ class Function:
         Raises: TypeError for anything else.
         """
         if len(args) == 2:  # x * 0.5 or 1 - x: what nearly every such call is
-            at = 0 if type(args[1]) is Tensor else 1
-            tensor, number = args[1 - at], args[at]
-            if type(tensor) is Tensor and type(number) in (float, int):
+            a, b = args
+            tensor, number = (b, a) if type(b) is Tensor else (a, b)
+            if type(tensor) is Tensor and (type(number) is float or type(number) is int):
                 dtype = tensor._data.dtype
                 if dtype.kind == "f":
                     constant = wrap(np.array(number, dtype))
                     if events.recorder is not None:
                         events.recorder.created(constant, "constant")
-                    return (tensor, constant) if at else (constant, tensor)
+                    return (tensor, constant) if number is b else (constant, tensor)
         dtypes = [a._data.dtype for a in args if type(a) is Tensor]
         like = max(dtypes, key=lambda dtype: "buifc".index(dtype.kind), default=_FLOAT64)
         made: list[Any] = []
@@ -456,7 +477,7 @@ class Function:
         for parameter in cls._parameters()[count:]:
             if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 flags.append(False)
-        needs = NeedsInputGrad(tuple(flags), cls.argument_names(len(flags)))
+        needs = NeedsInputGrad(tuple(flags), cls.argument_names)
         if count <= 16:
             cls._needs[key] = needs
         return needs
@@ -500,7 +521,7 @@ class Function:
         for item in outputs:
             if type(item) is Tensor:
                 result = cls._fresh(item, args, ctx)
-                if mode.inference and result._memory is None:  # neither a view nor written in place
+                if thread.mode.inference and result._memory is None:  # no view, not written into
                     result._memory = INFERENCE
                 made.append(result)
             else:
@@ -609,13 +630,7 @@ class Function:
         if item._node is not None:
             return item.detach()
         if item._base is None and item._data.base is not None:
-            root = owner(item._data)
-            for a in args:
-                if type(a) is Tensor and owner(a._data) is root:
-                    item._base = a if a._base is None else a._base
-                    item._memory = memory_of(a)
-                    note_view(item)
-                    break
+            note_base(item, args)
         return item
 
     # -- what forward must not have done --------------------------------------------------------
@@ -709,6 +724,13 @@ def autograd_function(
     `forward(ctx, ...)` and `backward(ctx, grad)` are those of a Function. `name` is the name of the
     class made (default: that of `forward`).
     Raises: TypeError for what is not callable.
+
+    Example:
+        >>> twice = lm.autograd.autograd_function(
+        ...     lambda ctx, x: 2 * x, lambda ctx, grad: 2 * grad, name="Twice"
+        ... )
+        >>> twice(lm.tensor(3.0, requires_grad=True))
+        tensor(6., grad_fn=<TwiceBackward>)
     """
     for role, given in (("forward", forward), ("backward", backward)):
         if not callable(given):
@@ -733,24 +755,35 @@ def autograd_function(
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     """For a `backward` that cannot be differentiated: doing it nevertheless raises.
 
-        @staticmethod
-        @once_differentiable
-        def backward(ctx, grad): ...
-
     Under `create_graph` the rule runs with recording off, and with `arrays = True` on arrays, so it
     may compute with NumPy alone. What it gives depends on the arguments of forward and on the
     gradient, and whoever differentiates it is told so, anywhere in a chain (PyTorch is silent
     where the gradient needs no gradient).
     Raises (when differentiated a second time): AutogradError.
+
+    Example:
+        >>> class Round(lm.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return lm.tensor(np.round(x.numpy()))
+        ...
+        ...     @staticmethod
+        ...     @lm.autograd.once_differentiable
+        ...     def backward(ctx, grad):
+        ...         return grad  # straight through
+        >>> x = lm.tensor([0.7, 1.2], requires_grad=True)
+        >>> Round.apply(x).sum().backward()
+        >>> x.grad
+        tensor([1., 1.])
     """
 
     @functools.wraps(backward)
     def once(ctx: FunctionCtx, *grads: Any) -> Any:
-        if not mode.recording:
+        if not thread.mode.recording:
             return backward(ctx, *grads)
         node: Any = ctx._phase
         arrays = isinstance(node, Node) and node.function.arrays
-        mode.recording = False
+        thread.mode.recording = False
         try:
             if arrays:
                 _set_phase(ctx, ARRAYS)
@@ -759,7 +792,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
             else:
                 results = backward(ctx, *grads)
         finally:
-            mode.recording = True
+            thread.mode.recording = True
             _set_phase(ctx, node)
         sources = [grad for grad in grads if grad is not None and grad._node is not None]
         if isinstance(node, Node):

@@ -10,7 +10,7 @@ from typing import Any
 from .. import events
 from ..errors import GradientCountError, GradientShapeError
 from .ctx import _a
-from .mode import mode
+from .mode import thread
 from .node import NOT_A_TENSOR
 from .rules import fit, frozen, refuse_gradient
 
@@ -76,15 +76,15 @@ def _call(hook: Callable[..., Any], grads: tuple[Any, ...], create: bool) -> Any
         tuple(_shown(g, create) for g in item) if type(item) is tuple else _shown(item, create)
         for item in grads
     ]
-    found, found_mode = mode.running, mode.recording
+    found, found_mode = thread.mode.running, thread.mode.recording
     if create:
         flat = [g for item in shown for g in (item if type(item) is tuple else (item,))]
-        mode.running = ((None, flat), *found)
-    mode.recording = create
+        thread.mode.running = ((None, flat), *found)
+    thread.mode.recording = create
     try:
         result = hook(*shown)
     finally:
-        mode.running, mode.recording = found, found_mode
+        thread.mode.running, thread.mode.recording = found, found_mode
     if events.recorder is not None:
         events.recorder.hooked(hook)
     return result

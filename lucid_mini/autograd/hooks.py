@@ -28,6 +28,13 @@ class RemovableHandle:
     """What registering a hook returns: `remove()` takes back exactly that registration.
 
     Also a context manager: the hook is removed at the end of the block.
+
+    Example:
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> with x.register_hook(lambda grad: grad * 100):
+        ...     (x * x).backward()
+        >>> x.grad
+        tensor(600.)
     """
 
     def __init__(self, registered: Hooks, hook: Callable[..., Any]) -> None:
@@ -36,7 +43,15 @@ class RemovableHandle:
         registered[self._key] = hook
 
     def remove(self) -> None:
-        """Take the hook back. A second time, or when its node is gone, nothing happens."""
+        """Take the hook back. A second time, or when its node is gone, nothing happens.
+
+        Example:
+            >>> x = lm.tensor(3.0, requires_grad=True)
+            >>> x.register_hook(lambda grad: grad * 100).remove()
+            >>> (x * x).backward()
+            >>> x.grad
+            tensor(6.)
+        """
         registered = self._registered()
         if registered is not None:
             registered.pop(self._key, None)
@@ -54,6 +69,13 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
     Keeps: the hook, until it is removed or the node dies (a leaf's: the leaf).
     Raises: NoGradientError for a tensor that does not require grad, TypeError for what is not
     callable. Warns: HookCaptureWarning.
+
+    Example:
+        >>> x = lm.tensor([3.0, 4.0], requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad.clamp(max=7.0))
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        tensor([6., 7.])
     """
     _check(tensor, hook, "register_hook")
     _warn_of_captures(hook, tensor._node, tensor)
@@ -67,7 +89,14 @@ def register_post_accumulate_grad_hook(
     """Call `hook(tensor)` after a backward pass has updated `tensor.grad`. For leaves.
 
     The hook is given the tensor, and need not capture it.
+    Keeps: the hook, until it is removed or the leaf dies.
     Raises: NoGradientError, NotALeafError, TypeError. Warns: HookCaptureWarning.
+
+    Example:
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print("arrived:", leaf.grad))
+        >>> (x * x).backward()
+        arrived: tensor(6.)
     """
     _check(tensor, hook, "register_post_accumulate_grad_hook")
     if not tensor.is_leaf:
@@ -87,6 +116,13 @@ def register_node_hook(
     A tuple that it returns replaces `grad_inputs`, one for each argument of forward. An
     AccumulateGrad has no `grad_inputs`: it gets `()`, after the write to `.grad`.
     Keeps: the hook, until it is removed or the node dies.   Raises: TypeError.
+
+    Example:
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> y = x * 5.0
+        >>> handle = y.grad_fn.register_hook(lambda grads_in, grads_out: print(grads_in, grads_out))
+        >>> y.backward()
+        (tensor(5.), None) (tensor(1.),)
     """
     _check_callable(hook, "register_hook")
     _warn_of_captures(hook, node, None)
@@ -99,6 +135,14 @@ def register_node_prehook(
     """Call `hook(grad_outputs)`, a tuple, before the node runs; a tuple it returns replaces them.
 
     Keeps: the hook, until it is removed or the node dies.   Raises: TypeError.
+
+    Example:
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> y = x * 5.0
+        >>> handle = y.grad_fn.register_prehook(lambda grads: (grads[0] * 100,))
+        >>> y.backward()
+        >>> x.grad
+        tensor(500.)
     """
     _check_callable(hook, "register_prehook")
     _warn_of_captures(hook, node, None)

@@ -25,6 +25,12 @@ def backward(
     `create_graph`).
     Raises: ValueError, TypeError, NoGradientError, NonScalarBackwardError, and what the rules
     raise.
+
+    Example:
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> lm.autograd.backward([x * 2, x * 10])
+        >>> x.grad
+        tensor(12.)
     """
     retain = create_graph if retain_graph is None else retain_graph
     roots = _roots(tensors, grad_tensors, create_graph)
@@ -56,6 +62,13 @@ def grad(
     Shape: one tensor per input, of its shape; None where unused and `allow_unused`, zeros with
     `materialize_grads`.   Keeps: nothing, unless `retain_graph` (default: `create_graph`).
     Raises: UnusedInputError with the index of the input, and what `backward` raises.
+
+    Example:
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> lm.autograd.grad(x * x, x)
+        (tensor(6.),)
+        >>> x.grad is None
+        True
     """
     retain = create_graph if retain_graph is None else retain_graph
     targets = _targets(inputs, "grad()")
@@ -93,6 +106,13 @@ def steps(
     Yields one Step per node executed; the leaves get their gradients after the last. Between two
     steps the caller's own mode holds. Closing the iterator drops the pending gradients.
     Raises: what `backward` raises.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> for step in lm.autograd.steps((x * x).sum()):
+        ...     print(step.node.label, "released", step.released, "bytes")
+        sum#2 released 0 bytes
+        mul#1 released 16 bytes
     """
     retain = create_graph if retain_graph is None else retain_graph
     roots = _roots([tensor], [gradient], create_graph)
@@ -135,7 +155,8 @@ def _seed(tensor: Any, gradient: Any, create: bool) -> Any:
                 "backward() without a gradient starts at 1 and needs one element; this tensor has "
                 f"shape {tensor.shape}. Sum it first, or pass a gradient of that shape."
             )
-        ones = np.ones(tensor.shape, tensor.dtype)
+        ones = np.empty(tensor.shape, tensor.dtype)
+        ones.fill(1)
         return saved.wrap(ones) if create else ones
     if not hasattr(gradient, "_memory"):
         raise TypeError(

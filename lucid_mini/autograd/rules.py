@@ -15,8 +15,9 @@ from . import saved
 from .callsite import outer_level
 from .captures import warn_of_captures
 from .ctx import ARRAYS, IDLE, _a, _set_phase
-from .mode import mode
+from .mode import thread
 from .node import Meta
+from .part import Part
 from .saved import FROZEN_GRADIENT
 from .shapes import broadcasts_to, stretched_axes, sum_to
 
@@ -47,6 +48,7 @@ def call_rule(node: Any, grad: Any, create: bool) -> Any:
     else:
         grads_in = [None if g is None else frozen(g) for g in grads_in]
     _set_phase(ctx, node)
+    mode = thread.mode
     found = mode.running
     mode.running = ((node, grads_in), *found)
     try:
@@ -104,9 +106,11 @@ def as_tuple(grads: Any, node: Any) -> tuple[Any, ...]:
     Raises: GradientCountError with forward's parameter names beside what was returned.
     """
     wanted = len(node._next_nodes)
+    if type(grads) is tuple and len(grads) == wanted:
+        return grads
     if isinstance(grads, dict):
         return _by_name(grads, node)
-    given = tuple(grads) if isinstance(grads, tuple | list) else (grads,)
+    given = tuple(grads) if isinstance(grads, (tuple, list)) else (grads,)
     if len(given) > wanted and all(g is None for g in given[wanted:]):
         given = given[:wanted]
     if len(given) != wanted:
@@ -145,11 +149,16 @@ def _as_arrays(grads: tuple[Any, ...], node: Any) -> tuple[Any, ...]:
 
     Raises: TypeError for what is no tensor.
     """
-    arrays = []
+    arrays: list[Any] = []
     for index, g in enumerate(grads):
-        if g is not None and node._next_nodes[index] and not hasattr(g, "_memory"):
+        if g is None:
+            arrays.append(None)
+        elif hasattr(g, "_memory"):
+            arrays.append(g._data)
+        elif node._next_nodes[index]:
             _refuse_type(g, node, index, "a tensor")
-        arrays.append(getattr(g, "_data", g))
+        else:
+            arrays.append(g)
     return tuple(arrays)
 
 
@@ -161,8 +170,11 @@ def fit(g: Any, node: Any, index: int, create: bool) -> Any:
     """
     upstream = node._next_nodes[index]
     shape, dtype = _meta(node, index)
-    if not create and isinstance(g, np.generic):
-        g = np.asarray(g)  # NumPy's reductions and 0-d arithmetic give scalars
+    if not create:
+        if isinstance(g, np.generic):
+            g = np.asarray(g)  # NumPy's reductions and 0-d arithmetic give scalars
+        elif type(g) is Part:
+            g = g.whole()
     if not (hasattr(g, "_memory") if create else type(g) is np.ndarray):
         _refuse_type(g, node, index, "a tensor" if create else "an array")
     if g.shape != shape:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .. import events
 from ..errors import AutogradError, InferenceTensorError, PackError, VersionMismatchError
 from .callsite import call_site
-from .mode import mode
+from .mode import thread
 
 Array = NDArray[Any]
 
@@ -148,11 +148,11 @@ class Packed:
 
         Raises: PackError for another type, shape or dtype than was saved.
         """
-        found, mode.recording = mode.recording, False
+        found, thread.mode.recording = thread.mode.recording, False
         try:
             given = self.unpack(self.held)
         finally:
-            mode.recording = found
+            thread.mode.recording = found
         if not hasattr(given, "_memory"):
             raise PackError(
                 f"{label()}: unpack returned {type(given).__name__}, not a tensor. It must give "
@@ -253,14 +253,14 @@ def refuse_frozen(tensor: Any, what: str) -> None:
     if memory is not None:
         if memory.frozen:
             _refuse_write(what, memory.frozen, memory.error)
-        if memory.inference and not mode.inference:
+        if memory.inference and not thread.mode.inference:
             raise InferenceTensorError(
                 f"{what} would write into a tensor made in inference_mode, outside of it. Call "
                 "clone() first and write into the copy."
             )
-    if mode.running:
+    if thread.mode.running:
         array = owner(tensor._data)
-        for node, grads in mode.running:
+        for node, grads in thread.mode.running:
             if any(owner(g._data) is array for g in grads if g is not None):
                 _refuse_write(what, FROZEN_GRADIENT.frozen, AutogradError)
             slots = () if node is None else node._ctx._saved

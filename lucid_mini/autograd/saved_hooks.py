@@ -22,7 +22,7 @@ import numpy as np
 from ..errors import PackError
 from . import saved
 from .ctx import FunctionCtx, _a, _set_saved, _set_versions
-from .mode import mode
+from .mode import thread
 from .saved import FROZEN_PACK, PACKED_AWAY, Memory, Packed, SavedOutput, owner
 from .tensor import Tensor, wrap
 
@@ -87,14 +87,13 @@ class saved_tensors_hooks(_Packer):  # noqa: N801 - the name is PyTorch's
     Raises: PackError for an in-place op in `pack`, and for what `unpack` returns.
 
     Example:
-        >>> import lucid_mini as lm
         >>> x = lm.tensor([3.0], requires_grad=True)
         >>> half = lambda t: t.numpy().astype("float32")
         >>> with lm.autograd.saved_tensors_hooks(half, lambda a: lm.tensor(a).to(float)):
         ...     y = x * x
         >>> y.backward()
-        >>> x.grad.tolist()
-        [6.0]
+        >>> x.grad
+        tensor([6.])
     """
 
     def __init__(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
@@ -108,11 +107,11 @@ class saved_tensors_hooks(_Packer):  # noqa: N801 - the name is PyTorch's
     def _pack_slot(self, ctx: FunctionCtx, slot: Any) -> Packed:
         alias = wrap(slot._data)
         alias._memory = FROZEN_PACK
-        found, mode.recording = mode.recording, False
+        found, thread.mode.recording = thread.mode.recording, False
         try:
             return Packed(slot, self._pack(alias), self._unpack)
         finally:
-            mode.recording = found
+            thread.mode.recording = found
 
 
 class save_on_disk(saved_tensors_hooks):  # noqa: N801
@@ -122,6 +121,14 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801
     is released or dies.
     Raises: OSError where `folder` cannot be written; PackError where a file is gone when it is
     read.
+
+    Example:
+        >>> x = lm.tensor([3.0], requires_grad=True)
+        >>> with lm.autograd.save_on_disk("saved"):
+        ...     y = x * x
+        >>> y.backward()
+        >>> x.grad
+        tensor([6.])
     """
 
     def __init__(self, folder: Any) -> None:
@@ -172,15 +179,14 @@ class allow_mutation_on_saved_tensors(_Packer):  # noqa: N801
     Keeps: a copy of each saved tensor that is written, until its node is released.
 
     Example:
-        >>> import lucid_mini as lm
         >>> x = lm.tensor([1.0], requires_grad=True)
         >>> z = x * 1
         >>> with lm.autograd.allow_mutation_on_saved_tensors():
         ...     y = z * z
-        ...     _ = z.add_(1)
+        ...     z += 1
         ...     y.backward()
-        >>> x.grad.tolist()
-        [2.0]
+        >>> x.grad
+        tensor([2.])
     """
 
     def __init__(self) -> None:

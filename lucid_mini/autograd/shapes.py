@@ -7,9 +7,10 @@ import numpy as np
 
 def broadcasts_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
     """Whether NumPy would broadcast shape `small` to shape `large`."""
-    if len(small) > len(large):
-        return False
-    return all(a in (1, b) for a, b in zip(small[::-1], large[::-1], strict=False))
+    lead = len(large) - len(small)
+    if lead >= 0 and large[lead:] == small:  # a bias, a scalar: what there mostly is
+        return True
+    return lead >= 0 and all(a in (1, b) for a, b in zip(small, large[lead:], strict=True))
 
 
 def stretched_axes(small: tuple[int, ...], large: tuple[int, ...]) -> tuple[int, ...]:
@@ -28,12 +29,12 @@ def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
     if x.shape == shape:
         return x
     lead = len(x.shape) - len(shape)
-    inner = tuple(axis for axis in stretched_axes(shape, x.shape) if axis >= lead)
-    if inner:
-        x = x.sum(axis=inner, keepdims=True)
+    if x.shape[lead:] != shape:
+        inner = [axis for axis in stretched_axes(shape, x.shape) if axis >= lead]
+        x = x.sum(axis=tuple(inner), keepdims=True)
     # No reshape: its result would be a view, and a leaf would have to copy it to own it.
     if lead:
-        x = x.sum(axis=tuple(range(lead)))
+        x = x.sum(axis=0 if lead == 1 else tuple(range(lead)))
         if isinstance(x, np.generic):
             x = np.asarray(x)  # NumPy gives a scalar where no dimension is left
     return x

@@ -15,7 +15,7 @@ from .. import events
 from ..errors import NoGradientError, NotALeafError
 from . import saved
 from .inside import tensors_inside
-from .mode import mode
+from .mode import thread
 from .node import AccumulateGrad
 from .passes import backward
 from .saved import INFERENCE, Memory, memory_of
@@ -27,7 +27,18 @@ class Tensor:
     """A NumPy array that remembers how it was made.
 
     Owns: its array, and `grad_fn`, the node that made it (a leaf: what fills its `.grad`).
-    Made by `lm.tensor`, `lm.zeros` …, and by every op.
+    Made by `lm.tensor`, `lm.zeros` …, and by every op. `_base` is the tensor it is a view of, or
+    None. `len`, `bool`, `float`, `int`, iteration, `format` and NumPy read it like an array.
+
+    Example:
+        >>> x = lm.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> x[0]._base is x, x[0, 1]._base is x  # views of one memory
+        (True, True)
+        >>> len(x), [float(row.sum()) for row in x], f"{x.sum():.1f}"
+        (2, [3.0, 7.0], '10.0')
+        >>> np.asarray(x).shape, x == x.clone()
+        ((2, 2), tensor([[ True,  True],
+                [ True,  True]]))
     """
 
     __slots__ = (
@@ -80,7 +91,7 @@ class Tensor:
         self._data = as_array(data, dtype)
         self._node = self._grad = self._memory = self._base = None
         self._output_nr = 0
-        if mode.inference:
+        if thread.mode.inference:
             self._memory = INFERENCE
         if requires_grad:
             self.requires_grad_()
@@ -96,48 +107,106 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The length of each dimension."""
+        """The length of each dimension.
+
+        Example:
+            >>> lm.ones(2, 3).shape
+            (2, 3)
+        """
         return self._data.shape
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
+        """The number of dimensions.
+
+        Example:
+            >>> lm.ones(2, 3).ndim
+            2
+        """
         return self._data.ndim
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype."""
+        """The NumPy dtype.
+
+        Example:
+            >>> lm.tensor([1, 2]).dtype, lm.tensor([1.0]).dtype
+            (dtype('int64'), dtype('float64'))
+        """
         return self._data.dtype
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements. A view's are counted again here, though it owns none."""
+        """Bytes of the elements. A view's are counted again here, though it owns none.
+
+        Example:
+            >>> x = lm.ones(3)
+            >>> x.nbytes, x[:2].nbytes
+            (24, 16)
+        """
         return self._data.nbytes
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the length of dimension `dim`."""
+        """The shape, or the length of dimension `dim`.
+
+        Example:
+            >>> x = lm.ones(2, 3)
+            >>> x.size(), x.size(-1)
+            ((2, 3), 3)
+        """
         return self._data.shape if dim is None else self._data.shape[dim]
 
     def numel(self) -> int:
-        """The number of elements."""
+        """The number of elements.
+
+        Example:
+            >>> lm.ones(2, 3).numel()
+            6
+        """
         return self._data.size
 
     def dim(self) -> int:
-        """The number of dimensions."""
+        """The number of dimensions.
+
+        Example:
+            >>> lm.ones(2, 3).dim()
+            2
+        """
         return self._data.ndim
 
     def numpy(self) -> Array:
-        """A read-only view of the array: no writable alias of a tensor's memory is handed out."""
-        view = self._data.view()
-        view.flags.writeable = False
+        """A read-only view of the array: no writable alias of a tensor's memory is handed out.
+
+        Bytes: none of its own.
+
+        Example:
+            >>> lm.ones(2).numpy()[0] = 5
+            Traceback (most recent call last):
+                ...
+            ValueError: assignment destination is read-only
+        """
+        view = self._data[...]
+        view.setflags(write=False)  # faster than `flags.writeable = False`
         return view
 
-    data = property(numpy, doc="A read-only view of the array, as `numpy()`.")
+    data = property(
+        numpy,
+        doc="""A read-only view of the array, as `numpy()`.
+
+        Example:
+            >>> lm.ones(2).data
+            array([1., 1.])
+        """,
+    )
 
     def item(self) -> Any:
         """The one element, as a Python number.
 
         Raises: ValueError for more or fewer elements.
+
+        Example:
+            >>> lm.tensor([2.5]).item()
+            2.5
         """
         if self._data.size != 1:
             raise ValueError(
@@ -147,7 +216,12 @@ class Tensor:
         return self._data.item()
 
     def tolist(self) -> Any:
-        """The elements as (nested) lists of Python numbers."""
+        """The elements as (nested) lists of Python numbers.
+
+        Example:
+            >>> lm.arange(4).reshape(2, 2).tolist()
+            [[0, 1], [2, 3]]
+        """
         return self._data.tolist()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
@@ -219,7 +293,13 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether backward computes a gradient for this tensor."""
+        """Whether backward computes a gradient for this tensor.
+
+        Example:
+            >>> x = lm.ones(2, requires_grad=True)
+            >>> (x * 2).requires_grad, x.detach().requires_grad
+            (True, False)
+        """
         return self._node is not None
 
     @requires_grad.setter
@@ -230,6 +310,10 @@ class Tensor:
         """Switch `requires_grad`, in place.
 
         Raises: NotALeafError for a tensor with history, TypeError for a dtype that is not floating.
+
+        Example:
+            >>> lm.ones(2).requires_grad_()
+            tensor([1., 1.], requires_grad=True)
         """
         if not self.is_leaf:
             if flag:
@@ -251,22 +335,49 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded op made this tensor."""
+        """Whether no recorded op made this tensor.
+
+        Example:
+            >>> x = lm.ones(2, requires_grad=True)
+            >>> x.is_leaf, (x * 2).is_leaf, lm.ones(2).is_leaf
+            (True, False, True)
+        """
         return self._node is None or not self._node.sequence_nr
 
     @property
     def grad_fn(self) -> Any:
-        """The node that made this tensor; None for a leaf."""
+        """The node that made this tensor; None for a leaf.
+
+        Example:
+            >>> x = lm.ones(2, requires_grad=True)
+            >>> x.exp().grad_fn.label, x.grad_fn
+            ('exp#1', None)
+        """
         return None if self.is_leaf else self._node
 
     @property
     def output_nr(self) -> int:
-        """Which of the outputs of `grad_fn` this tensor is."""
+        """Which of the outputs of `grad_fn` this tensor is.
+
+        Example:
+            >>> [part.output_nr for part in lm.ones(4, requires_grad=True).split(2)]
+            [0, 1]
+        """
         return self._output_nr
 
     @property
     def grad(self) -> "Tensor | None":
-        """The gradient that backward passes have added up, or None."""
+        """The gradient that backward passes have added up, or None. Of the shape of this tensor.
+
+        Raises (when set): TypeError for what is no tensor, ValueError for another shape.
+
+        Example:
+            >>> x = lm.tensor(3.0, requires_grad=True)
+            >>> (x * x).backward()
+            >>> (x * x).backward()
+            >>> x.grad  # 6 + 6
+            tensor(12.)
+        """
         return self._grad
 
     @grad.setter
@@ -285,6 +396,14 @@ class Tensor:
         """Let backward fill `.grad` of this tensor although it is no leaf.
 
         Raises: NoGradientError for a tensor that does not require grad.
+
+        Example:
+            >>> x = lm.tensor(3.0, requires_grad=True)
+            >>> y = x * x
+            >>> y.retain_grad()
+            >>> (y * 10).backward()
+            >>> y.grad
+            tensor(10.)
         """
         if self._node is None:
             raise NoGradientError(
@@ -295,14 +414,28 @@ class Tensor:
             self._node._rare().retain[self._output_nr] = weakref.ref(self)
 
     def detach(self) -> "Tensor":
-        """The same memory and version counter, without history."""
+        """The same memory and version counter, without history.   Bytes: none of its own.
+
+        Example:
+            >>> x = lm.ones(2)
+            >>> _ = x.detach().add_(1)
+            >>> x
+            tensor([2., 2.])
+        """
         alias = wrap(self._data)
         alias._memory = memory_of(self)
         return alias
 
     @property
     def _version(self) -> int:
-        """How often this memory was written in place, through this tensor or any alias."""
+        """How often this memory was written in place, through this tensor or any alias.
+
+        Example:
+            >>> x = lm.zeros(2)
+            >>> _ = x[:1].add_(1)
+            >>> x._version
+            1
+        """
         return 0 if self._memory is None else self._memory.version
 
     def backward(
@@ -318,6 +451,12 @@ class Tensor:
         Keeps: nothing (`retain_graph`: what the graph has saved; `create_graph`: the graph of the
         gradients).
         Raises: NonScalarBackwardError, NoGradientError, GraphFreedError, and what the rules raise.
+
+        Example:
+            >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+            >>> (x * x).backward(lm.tensor([1.0, 10.0]))
+            >>> x.grad
+            tensor([ 2., 40.])
         """
         backward([self], [gradient], retain_graph, create_graph, inputs)
 
@@ -360,7 +499,12 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, requires_grad: bool = F
     """A new leaf with a copy of `data`. Python floats become float64.
 
     Bytes: those of the copy.   Raises: TypeError for objects, and for a dtype that cannot require
-    grad.
+    grad.   Warns: UserWarning where a history is dropped.
+
+    Example:
+        >>> lm.tensor([[1, 2], [3, 4]], dtype=float, requires_grad=True)
+        tensor([[1., 2.],
+                [3., 4.]], requires_grad=True)
     """
     if type(data) is Tensor:
         warnings.warn(
@@ -387,14 +531,23 @@ def from_numpy(array: Array) -> Tensor:
     """A tensor that shares memory with `array`: whoever writes the array changes the tensor unseen.
 
     Raises: TypeError for what is no array of numbers.
+
+    Example:
+        >>> a = np.zeros(2)
+        >>> x = lm.from_numpy(a)
+        >>> a[0] = 5.0
+        >>> x, x._version  # no version tells of it
+        (tensor([5., 0.]), 0)
     """
-    if not isinstance(array, np.ndarray):
-        raise TypeError(
-            f"from_numpy takes a NumPy array, not {type(array).__name__}; use lm.tensor"
-        )
+    if type(array) is not np.ndarray:
+        if not isinstance(array, np.ndarray):
+            raise TypeError(
+                f"from_numpy takes a NumPy array, not {type(array).__name__}; use lm.tensor"
+            )
+        array = np.asarray(array)
     refuse_objects(array.dtype)
-    made = wrap(array if type(array) is np.ndarray else np.asarray(array))
-    if mode.inference:
+    made = wrap(array)
+    if thread.mode.inference:
         made._memory = INFERENCE
     if events.recorder is not None:
         events.recorder.created(made)

@@ -27,7 +27,7 @@ from ..autograd.callsite import is_machinery
 from ..lifetime.buffers import Buffer
 from ..lifetime.edges import is_library
 from ..lifetime.holders import Chain, name_of, search_all
-from ..lifetime.record import Life, Raw, Record, Seen, assigned, where_of
+from ..lifetime.record import Life, Record, Seen, assigned, where_of
 from .installed import torch
 from .internals import graph_task, keeps_graph, running_node, sequence_nr, warn_of_missing
 from .nodes import (
@@ -272,7 +272,7 @@ class TorchTrace(Record):
         running.in_use.append(serial)
         if any(save.serial == serial for save in running.life.saves):
             self._lives[serial].unpack_op = self._op
-            self._raw.append(Raw("unpack", running.life, serial, None))
+            self._raw.append(("unpack", running.life, serial, None))
 
     def _note_writes(self, func: Any, args: Any, op: Op) -> None:
         for argument, given in zip(func._schema.arguments, args, strict=False):
@@ -281,7 +281,7 @@ class TorchTrace(Record):
             for tensor in _tensors_in([given]):
                 serial = self._by_id.get(id(self._owner(tensor)))
                 if serial is not None:
-                    self._raw.append(Raw("write", op, serial, op.site))
+                    self._raw.append(("write", op, serial, op.site))
 
     def _met(self, tensor: Any, birth: Op | None, site: Any) -> int | None:
         """The number of the buffer under an argument, None if it has no memory.
@@ -302,7 +302,7 @@ class TorchTrace(Record):
         serial = self._register(storage, ("existing", tuple(tensor.shape)), len(self._raw), site)
         self._lives[serial].foreign = True
         self._names[serial] = name_of(tensor, TORCH) or ""
-        self._raw.append(Raw("alloc", None, serial, site))
+        self._raw.append(("alloc", None, serial, site))
         return serial
 
     def _alloc(self, data: Any, name: Any, what: Any, where: Any) -> int:
@@ -456,8 +456,8 @@ class TorchTrace(Record):
                 life.saves.append(Save(serial, called, role, shape, buffer.nbytes))
                 if buffer.saved is None:
                     buffer.saved = len(self._raw)
-                buffer.saved_by.append((life, called))
-                self._raw.append(Raw("save", life, serial, life.where))
+                buffer.saved_by += ((life, called),)
+                self._raw.append(("save", life, serial, life.where))
                 self._tally(life, called, role, buffer.nbytes)
 
     def _is_input(self, node: Any, buffer: Life, serial: int, op: Op | None) -> bool:
@@ -552,13 +552,13 @@ class TorchTrace(Record):
         if life.leaf is not None:
             self._accumulated(life)
         else:
-            self._raw.append(Raw("run", life, -1, None))
+            self._raw.append(("run", life, -1, None))
             self._marks.append((len(self._raw), "B", life))
             if not running.keeps and not life.released:
                 life.released = True
                 for save in life.saves:
                     self._lives[save.serial].released = len(self._raw)
-                    self._raw.append(Raw("release", life, save.serial, None))
+                    self._raw.append(("release", life, save.serial, None))
         self._phase = ("engine after", life)
 
     def _accumulated(self, life: NodeLife) -> None:
@@ -571,7 +571,7 @@ class TorchTrace(Record):
         self._lives[serial].is_grad = True
         self._name_grad(serial, self._grad_name(life, leaf, 0))
         self._touch(serial)
-        self._raw.append(Raw("accumulate", None, serial, None))
+        self._raw.append(("accumulate", None, serial, None))
 
     # -- what it shows ----------------------------------------------------------------------------
 
@@ -673,7 +673,7 @@ def trace(*, log: bool = True) -> TorchTrace:
 
 
 #: Stands for buffers that are gone, where no log is kept.
-_GONE = Life("gone", 0, 0, None)
+_GONE = Life("gone", 0, 0, 0, None)
 _GONE.existed = _GONE.foreign = True
 
 

@@ -17,6 +17,12 @@ class Figure:
 
     Jupyter is given the SVG inside `<img>`: JupyterLab hides a bare SVG output of a notebook that
     is not trusted, and every fresh clone is untrusted.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> figure = lm.draw.graph(x.exp())
+        >>> print(figure.alt())
+        Graph of exp#1. 1 node, 1 leaf; saved: 16 B in 1 buffer.
     """
 
     title: str = ""
@@ -72,6 +78,11 @@ class Figure:
         """Write the figure to `path`; the ending says how: .svg .png .html .dot .txt.
 
         Raises: ValueError for another ending, PictureError where the picture cannot be made.
+
+        Example:
+            >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+            >>> lm.draw.graph(x.exp()).save("graph.txt").name
+            'graph.txt'
         """
         path = Path(path)
         writers: dict[str, Any] = {
@@ -113,4 +124,15 @@ class Figure:
 
 
 class PictureError(RuntimeError):
-    """A picture cannot be made here; the message says what to install. The text twin always can."""
+    """A picture cannot be made here; the message says what to install. The text twin always can.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> with lm.lifetime.trace() as t:
+        ...     y = x.exp()
+        >>> lm.draw.timeline(t).dot()
+        Traceback (most recent call last):
+            ...
+        lucid_mini.draw.figure.PictureError: TimelineFigure is no graph and has no DOT
+          source
+    """

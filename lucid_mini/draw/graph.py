@@ -84,6 +84,14 @@ def graph(
 
     Keeps: names and numbers, no tensor and no node.
     Raises: TypeError for what is neither tensor nor node, and for another `before`.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> lm.draw.graph(x.exp(), names={"x": x})
+        x           (2,)  float64      16 B  leaf
+        exp#1       (2,)  float64            from x: x
+          ● output  (2,)  float64  b1  16 B  output
+        1 node, 1 edge, 1 leaf; saved: 16 B in 1 buffer
     """
     now = read(tensor_or_node, names, "graph")
     if needed:

@@ -107,6 +107,24 @@ def holders(chain: Any) -> "HoldersFigure":
 
     Keeps: names and numbers, and the lines of source that it shows.
     Raises: TypeError for anything else.
+
+    Example:
+        >>> def look():
+        ...     x = lm.ones(1000)
+        ...     cache = {"last": [x]}
+        ...     return lm.draw.holders(lm.lifetime.why_alive(x))
+        >>> look()
+        Who holds these 7.81 KiB
+        <BLANKLINE>
+           local 'cache' of look  a dict                   ...:4
+           └ ['last']             a list
+        ✂    └ [0]                tensor (1000,)
+               └ its array        array (1000,), 7.81 KiB
+        <BLANKLINE>
+        ✂ cut here: frees 7.81 KiB
+        <BLANKLINE>
+        verdict: HELD from outside: neither counting nor gc.collect() frees it
+        No other name leads there.
     """
     return HoldersFigure(chain)
 

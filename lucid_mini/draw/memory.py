@@ -130,6 +130,18 @@ def memory(trace: Any) -> "MemoryFigure":
 
     Keeps: names and numbers; neither the trace nor a buffer.
     Raises: TypeError for what is no trace.
+
+    Example:
+        >>> x = lm.ones(1000, requires_grad=True)
+        >>> with lm.lifetime.trace() as t:
+        ...     x.exp().sum().backward()
+        >>> lm.draw.memory(t)
+        Memory, event by event
+        <BLANKLINE>
+        step  after      retained   program  algorithm  drag
+           3  F exp#1    7.81 KiB  7.81 KiB   7.81 KiB   0 B
+           5  F sum#2    7.82 KiB  7.82 KiB   7.82 KiB   0 B
+        ...
     """
     require_trace(trace, "memory")
     return MemoryFigure(trace)

@@ -31,6 +31,17 @@ def stepper(
     Shape: `gradient` has the shape of `tensor`; None stands for 1 at a single element.
     Keeps: names and numbers, no tensor and no node.
     Raises: what `tensor.backward(gradient)` raises; TypeError for what is no tensor.
+
+    Example:
+        >>> x = lm.tensor(3.0, requires_grad=True)
+        >>> lm.draw.stepper(x.exp(), names={"x": x})
+        Backward from exp#1, step by step
+        <BLANKLINE>
+        step  node   gradients in → out  freed  saved  gradients  ready (to come)
+           0  start  → exp#1 ()            0 B    8 B        8 B  exp#1 (0)
+           1  exp#1  () → x ()             8 B    0 B        8 B
+           2  end    .grad of x ()         0 B    0 B        8 B
+        ...
     """
     return StepperFigure(watch(tensor, gradient, names))
 

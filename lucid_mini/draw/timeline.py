@@ -102,6 +102,17 @@ def timeline(trace: Any, *, top: int | None = None) -> "TimelineFigure":
 
     Keeps: names and numbers; neither the trace nor a buffer.
     Raises: ValueError for a `top` below 1, TypeError for what is no trace.
+
+    Example:
+        >>> x = lm.ones(1000, requires_grad=True)
+        >>> with lm.lifetime.trace() as t:
+        ...     x.exp().sum().backward()
+        >>> lm.draw.timeline(t)
+        Buffers, from birth to free
+        <BLANKLINE>
+        buffer            bytes  born  saved  last use  freed   drag  how it ended
+        exp#1          7.81 KiB     0      2        11     14         by engine after exp#1
+        ...
     """
     require_trace(trace, "timeline")
     return TimelineFigure(trace, top=top)

@@ -8,6 +8,14 @@ class Buffer:
     """One owning array. Steps count events; `None` stands for "did not happen".
 
     Views, broadcasts and slices of it are not buffers of their own: they own no bytes.
+
+    Example:
+        >>> x = lm.ones(1000, requires_grad=True)
+        >>> with lm.lifetime.trace() as t:
+        ...     x.exp().sum().backward()
+        >>> b = t.buffers[1]
+        >>> b.name, b.saved_by, b.released is not None, b.freed_by
+        ('exp#1', ('exp#1 output',), True, 'engine after exp#1')
     """
 
     #: What made it: `relu#2`, `grad of relu#2`, or the variable it was first seen under.

@@ -54,6 +54,15 @@ class Chain:
     """The shortest way from a name to the memory, and how many other names lead there.
 
     `others` are counted among the next COUNT_LIMIT objects that the search meets.
+
+    Example:
+        >>> def look():
+        ...     x = lm.ones(1000)
+        ...     cache = {"last": [x]}
+        ...     return lm.lifetime.why_alive(x)
+        >>> chain = look()
+        >>> [hop.how for hop in chain.hops], chain.nbytes
+        (["local 'cache' of look", "['last']", '[0]', 'its array'], 8000)
     """
 
     hops: tuple[Hop, ...]
@@ -155,6 +164,18 @@ def why_alive(x: Any) -> Chain:
     trace. The argument and the name it was passed by do not count.
     Keeps: nothing; what it looked at is free again when it returns.
     Raises: TypeError for anything else, ValueError for a name that the last trace does not know.
+
+    Example:
+        >>> def look():
+        ...     x = lm.ones(1000)
+        ...     cache = {"last": [x]}
+        ...     return lm.lifetime.why_alive(x)
+        >>> print(look())
+        8000 bytes, held through local 'cache' of look  (...:4)
+          └ ['last'] → a list
+            └ [0] → tensor (1000,)
+              └ its array → array (1000,), 8000 bytes
+        way out: let the function end, or del the variable in it
     """
     caller = sys._getframe(1)
     given = kind_of(x) is not None

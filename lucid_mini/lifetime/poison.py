@@ -30,6 +30,12 @@ class Need:
 
     `by_argument` says it for each argument that needs a gradient. `nbytes` are those of the saved
     value, `instead` says what would do in its place.
+
+    Example:
+        >>> y = lm.tensor([1.0, 2.0], requires_grad=True).exp()
+        >>> need = lm.lifetime.is_needed(y.grad_fn, 0)
+        >>> need.node, need.nbytes, need.by_argument, need.instead
+        ('exp#1', 16, {'x': True}, '')
     """
 
     node: str
@@ -61,6 +67,12 @@ def is_needed(node: Node, slot: int | str) -> Need:
     Runs the backward rule a few times; the node, what it saved and every gradient stay as they
     were.
     Raises: TypeError for what is no node, ValueError where nothing is saved in that slot.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> need = lm.lifetime.is_needed(x.log().grad_fn, 0)
+        >>> bool(need), need.by_argument
+        (True, {'x': True})
     """
     if not isinstance(node, Node):
         raise TypeError(f"is_needed takes a node (y.grad_fn), not {type(node).__name__}")

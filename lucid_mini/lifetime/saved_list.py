@@ -25,7 +25,13 @@ class SavedValue:
 
 
 class SavedValues(list[SavedValue]):
-    """The rows, their sum, and a text table."""
+    """The rows, their sum, and a text table.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> lm.lifetime.saved(x * x).nbytes
+        16
+    """
 
     @property
     def nbytes(self) -> int:
@@ -64,6 +70,15 @@ def saved(tensor: Tensor) -> SavedValues:
     The bytes of a view are those of the array that owns its memory; slots on one buffer bear one
     badge and it is counted once. Keeps: nothing.
     Raises: TypeError for what is neither tensor nor node.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> lm.lifetime.saved((x * x.exp()).sum())
+        node   slot    role    shape  bytes    buffer  version
+        exp#1  output  output  (2,)   16       b1      0
+        mul#2  a       input   (2,)   16       b2      0
+        mul#2  b       input   (2,)   (again)  b1      0
+        3 saved values in 2 buffers, 32 bytes
     """
     graph: Any = dump(tensor, "dict")
     rows = SavedValues()

@@ -10,12 +10,20 @@ from ..autograd.node import AccumulateGrad
 from ..autograd.saved import owner
 from ..autograd.tensor import Tensor
 from ..errors import VersionMismatchError
-from .record import Raw, Record, site
+from .record import Record, site
 from .slots import slot_names
 
 
 class Trace(Record):
-    """What `with lm.lifetime.trace() as t` gives: it listens to lucid_mini's stack."""
+    """What `with lm.lifetime.trace() as t` gives: it listens to lucid_mini's stack.
+
+    Example:
+        >>> x = lm.ones(1000, requires_grad=True)
+        >>> with lm.lifetime.trace() as t:
+        ...     y = x.exp()
+        >>> t
+        <trace, ended: 3 events, 2 buffers, peak 8000 B, live 8000 B, drag 0 B x ops>
+    """
 
     def __init__(self, *, check_writes: bool = False) -> None:
         super().__init__()
@@ -95,8 +103,8 @@ class Trace(Record):
                 life = self._lives[serial]
                 if life.saved is None:
                     life.saved = len(self._raw)
-                life.saved_by.append((what, names[index]))
-                self._raw.append(Raw("save", what, serial, where))
+                life.saved_by += ((what, names[index]),)
+                self._raw.append(("save", what, serial, where))
                 serials.append(serial)
                 if self.check_writes:
                     self._prints[node.sequence_nr, index] = _fingerprint(slot._data)
@@ -118,7 +126,7 @@ class Trace(Record):
         if self._outer is not None:
             self._outer.replaced(ctx)
         self._raw.append(
-            Raw("replace", (ctx._function._kind, None) if ctx._function else None, -1, site())
+            ("replace", (ctx._function._kind, None) if ctx._function else None, -1, site())
         )
 
     def stored(self, ctx: Any, key: str) -> None:
@@ -126,7 +134,7 @@ class Trace(Record):
         if self._outer is not None:
             self._outer.stored(ctx, key)
         self._raw.append(
-            Raw("store", (ctx._function._kind, None) if ctx._function else None, -1, site())
+            ("store", (ctx._function._kind, None) if ctx._function else None, -1, site())
         )
 
     def unpacked(self, ctx: Any) -> None:
@@ -142,7 +150,7 @@ class Trace(Record):
                 self._touch(serial)
                 self._lives[serial].unpack_op = self._op
                 self._in_use.append(serial)
-                self._raw.append(Raw("unpack", what, serial, None))
+                self._raw.append(("unpack", what, serial, None))
 
     def _check_print(self, what: Any, index: int, slot: Any) -> None:
         """Raise if the bytes in a slot are not those that were saved, though no counter moved.
@@ -192,7 +200,7 @@ class Trace(Record):
             life = self._lives[serial]
             life.last_use = len(self._raw)
         self._in_use.clear()
-        self._raw.append(Raw("run", what, -1, None))
+        self._raw.append(("run", what, -1, None))
         self._marks.append((len(self._raw), "B", what))
         self._phase = ("engine after", what)
 
@@ -222,7 +230,7 @@ class Trace(Record):
         for serial in self._saved_serials.pop(node.sequence_nr, ()):
             life = self._lives[serial]
             life.released = len(self._raw)
-            self._raw.append(Raw("release", what, serial, None))
+            self._raw.append(("release", what, serial, None))
 
     def accumulated(self, leaf: Any, grad: Any) -> None:
         """`leaf.grad` was given `grad`."""
@@ -234,7 +242,7 @@ class Trace(Record):
         life.is_grad = True
         life.name = name
         self._touch(serial)
-        self._raw.append(Raw("accumulate", None, serial, None))
+        self._raw.append(("accumulate", None, serial, None))
         self._phase = ("the caller, after backward", None)
 
     def wrote(self, tensor: Any, what: str) -> None:
@@ -244,13 +252,13 @@ class Trace(Record):
         where = site()
         serial = self._serial_of(tensor._data, where)
         self._touch(serial)
-        self._raw.append(Raw("write", (what, None), serial, where))
+        self._raw.append(("write", (what, None), serial, where))
 
     def hooked(self, hook: Any) -> None:
         """A hook ran."""
         if self._outer is not None:
             self._outer.hooked(hook)
-        self._raw.append(Raw("hook", getattr(hook, "__qualname__", type(hook).__name__), -1, None))
+        self._raw.append(("hook", getattr(hook, "__qualname__", type(hook).__name__), -1, None))
 
     def _grad_name(self, upstream: Any, number: int) -> Any:
         """`grad of relu#2`, or of the variable that a leaf is called."""
@@ -269,6 +277,18 @@ def trace(check_writes: bool = False) -> Trace:
     saved, which catches writes through an array that `from_numpy` shares; costs a checksum a save
     and a read.
     Keeps: names, numbers and weak references; no object of the program. Changes no result.
+
+    Example:
+        >>> x = lm.ones(1000, requires_grad=True)
+        >>> with lm.lifetime.trace() as t:
+        ...     x.exp().sum().backward()
+        >>> for b in t.buffers:
+        ...     print(b.name, b.nbytes, b.freed_by or "alive")
+        x 8000 alive
+        exp#1 8000 engine after exp#1
+        sum#2 8 the caller, after backward
+        grad of sum#2 8 engine after exp#1
+        grad of x 8000 alive
     """
     return Trace(check_writes=check_writes)
 

@@ -15,7 +15,13 @@ from .operands import aligned, fresh
 
 
 class Add(Function):
-    """a + b.   Keeps: nothing."""
+    """a + b; the shapes broadcast.   Keeps: nothing.
+
+    Example:
+        >>> lm.tensor([[1.0], [2.0]]) + lm.tensor([10.0, 20.0])
+        tensor([[11., 21.],
+                [12., 22.]])
+    """
 
     arrays = broadcasts = True
 
@@ -32,7 +38,12 @@ class Add(Function):
 
 
 class Sub(Function):
-    """a - b.   Keeps: nothing."""
+    """a - b; the shapes broadcast.   Keeps: nothing.
+
+    Example:
+        >>> lm.tensor([3.0, 5.0]) - 1
+        tensor([2., 4.])
+    """
 
     arrays = broadcasts = True
 
@@ -49,7 +60,14 @@ class Sub(Function):
 
 
 class Mul(Function):
-    """a * b.   Keeps: b if a needs a gradient, a if b does."""
+    """a * b; the shapes broadcast.   Keeps: b if a needs a gradient, a if b does.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * lm.tensor([10.0, 20.0])).sum().backward()
+        >>> x.grad  # the other factor
+        tensor([10., 20.])
+    """
 
     arrays = broadcasts = True
 
@@ -69,7 +87,14 @@ class Mul(Function):
 
 
 class Div(Function):
-    """a / b.   Keeps: b, and a if b needs a gradient."""
+    """a / b; the shapes broadcast.   Keeps: b, and a if b needs a gradient.
+
+    Example:
+        >>> b = lm.tensor(2.0, requires_grad=True)
+        >>> (6.0 / b).backward()
+        >>> b.grad  # -a / b²
+        tensor(-1.5)
+    """
 
     arrays = broadcasts = True
 
@@ -140,7 +165,12 @@ class PowNumber(Function):
 
 
 class Neg(Function):
-    """-x.   Keeps: nothing."""
+    """-x, of the shape of x.   Keeps: nothing.
+
+    Example:
+        >>> -lm.tensor([1.0, -2.0])
+        tensor([-1.,  2.])
+    """
 
     arrays = True
 
@@ -154,7 +184,14 @@ class Neg(Function):
 
 
 class Abs(Function):
-    """|x|.   Keeps: x."""
+    """|x|, of the shape of x; its derivative at 0 is 0.   Keeps: x.
+
+    Example:
+        >>> x = lm.tensor([-3.0, 0.0, 2.0], requires_grad=True)
+        >>> lm.abs(x).sum().backward()
+        >>> x.grad
+        tensor([-1.,  0.,  1.])
+    """
 
     arrays = True
 
@@ -170,7 +207,14 @@ class Abs(Function):
 
 
 class Exp(Function):
-    """e ** x.   Keeps: the output."""
+    """e ** x, of the shape of x.   Keeps: the output.
+
+    Example:
+        >>> x = lm.tensor([0.0, 1.0], requires_grad=True)
+        >>> lm.exp(x).sum().backward()
+        >>> x.grad  # the output is its own derivative
+        tensor([1.    , 2.7183])
+    """
 
     arrays = True
 
@@ -187,7 +231,14 @@ class Exp(Function):
 
 
 class Log(Function):
-    """The natural logarithm.   Keeps: x."""
+    """The natural logarithm, of the shape of x.   Keeps: x.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> lm.log(x).sum().backward()
+        >>> x.grad  # 1 / x
+        tensor([1. , 0.5])
+    """
 
     arrays = True
 
@@ -203,7 +254,14 @@ class Log(Function):
 
 
 class Sqrt(Function):
-    """The square root.   Keeps: the output."""
+    """The square root, of the shape of x.   Keeps: the output.
+
+    Example:
+        >>> x = lm.tensor([1.0, 4.0], requires_grad=True)
+        >>> lm.sqrt(x).sum().backward()
+        >>> x.grad  # 1 / (2 √x)
+        tensor([0.5 , 0.25])
+    """
 
     arrays = True
 
@@ -242,7 +300,14 @@ class Deviation(Function):
 
 
 class Sin(Function):
-    """The sine.   Keeps: x."""
+    """The sine of x in radians, of the shape of x.   Keeps: x.
+
+    Example:
+        >>> x = lm.tensor(0.0, requires_grad=True)
+        >>> lm.sin(x).backward()
+        >>> x.grad  # cos 0
+        tensor(1.)
+    """
 
     arrays = True
 
@@ -258,7 +323,12 @@ class Sin(Function):
 
 
 class Cos(Function):
-    """The cosine.   Keeps: x."""
+    """The cosine of x in radians, of the shape of x.   Keeps: x.
+
+    Example:
+        >>> lm.cos(lm.tensor([0.0, np.pi / 3]))
+        tensor([1. , 0.5])
+    """
 
     arrays = True
 
@@ -274,7 +344,14 @@ class Cos(Function):
 
 
 class Tanh(Function):
-    """The hyperbolic tangent.   Keeps: the output."""
+    """The hyperbolic tangent, of the shape of x.   Keeps: the output.
+
+    Example:
+        >>> x = lm.tensor([0.0, 1.0], requires_grad=True)
+        >>> lm.tanh(x).sum().backward()
+        >>> x.grad  # 1 - tanh² x
+        tensor([1.  , 0.42])
+    """
 
     arrays = True
 
@@ -291,7 +368,12 @@ class Tanh(Function):
 
 
 class Sigmoid(Function):
-    """1 / (1 + e ** -x), without overflow on either side.   Keeps: the output."""
+    """1 / (1 + e ** -x), of the shape of x, without overflow on either side.   Keeps: the output.
+
+    Example:
+        >>> lm.sigmoid(lm.tensor([-1000.0, 0.0, 1000.0]))
+        tensor([0. , 0.5, 1. ])
+    """
 
     arrays = True
 
@@ -308,7 +390,16 @@ class Sigmoid(Function):
 
 
 class Relu(Function):
-    """max(x, 0).   Keeps: the output: the next op mostly does so too, and x is one more buffer."""
+    """max(x, 0), of the shape of x; its derivative at 0 is 0.
+
+    Keeps: the output: the next op mostly does so too, and x is one more buffer.
+
+    Example:
+        >>> x = lm.tensor([-1.0, 0.0, 2.0], requires_grad=True)
+        >>> lm.relu(x).sum().backward()
+        >>> x.grad
+        tensor([0., 0., 1.])
+    """
 
     arrays = True
 
@@ -346,7 +437,14 @@ class Clamp(Function):
 
 
 class Maximum(Function):
-    """The larger of a and b; where they are equal each gets half the gradient.   Keeps: a, b."""
+    """The larger of a and b; the shapes broadcast. Equal ones share the gradient.   Keeps: a, b.
+
+    Example:
+        >>> a = lm.tensor([1.0, 5.0, 2.0], requires_grad=True)
+        >>> lm.maximum(a, 2.0).sum().backward()
+        >>> a.grad
+        tensor([0. , 1. , 0.5])
+    """
 
     arrays = broadcasts = True
 
@@ -363,7 +461,12 @@ class Maximum(Function):
 
 
 class Minimum(Function):
-    """The smaller of a and b; where they are equal each gets half the gradient.   Keeps: a, b."""
+    """The smaller of a and b; the shapes broadcast. Equal ones share the gradient.   Keeps: a, b.
+
+    Example:
+        >>> lm.minimum(lm.tensor([1.0, 5.0]), lm.tensor([3.0, 4.0]))
+        tensor([1., 4.])
+    """
 
     arrays = broadcasts = True
 
@@ -408,7 +511,13 @@ class Where(Function):
 
 
 class Clone(Function):
-    """A copy.   Keeps: nothing."""
+    """A copy with the history of x.   Keeps: nothing.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> x.clone().mul_(3.0)  # x stays what it is
+        tensor([3., 6.], grad_fn=<MulInPlaceBackward>)
+    """
 
     arrays = True
 
@@ -457,13 +566,48 @@ Lt = _discrete("Lt", np.less, "a < b.   Keeps: nothing.")
 Le = _discrete("Le", np.less_equal, "a <= b.   Keeps: nothing.")
 Gt = _discrete("Gt", np.greater, "a > b.   Keeps: nothing.")
 Ge = _discrete("Ge", np.greater_equal, "a >= b.   Keeps: nothing.")
-And = _discrete("And", np.bitwise_and, "a & b of booleans or integers.   Keeps: nothing.")
-Or = _discrete("Or", np.bitwise_or, "a | b of booleans or integers.   Keeps: nothing.")
-Xor = _discrete("Xor", np.bitwise_xor, "a ^ b of booleans or integers.   Keeps: nothing.")
+And = _discrete(
+    "And",
+    np.bitwise_and,
+    """a & b of booleans or integers; the shapes broadcast.   Keeps: nothing.
+
+Example:
+    >>> x = lm.tensor([-1.0, 2.0, 5.0])
+    >>> (x > 0) & (x < 3)
+    tensor([False,  True, False])
+""",
+)
+Or = _discrete(
+    "Or",
+    np.bitwise_or,
+    """a | b of booleans or integers; the shapes broadcast.   Keeps: nothing.
+
+Example:
+    >>> x = lm.tensor([-1.0, 2.0, 5.0])
+    >>> (x < 0) | (x > 3)
+    tensor([ True, False,  True])
+""",
+)
+Xor = _discrete(
+    "Xor",
+    np.bitwise_xor,
+    """a ^ b of booleans or integers; the shapes broadcast.   Keeps: nothing.
+
+Example:
+    >>> x = lm.tensor([-1.0, 2.0, 5.0])
+    >>> (x > 0) ^ (x > 3)
+    tensor([False,  True, False])
+""",
+)
 
 
 class Not(Function):
-    """~x of booleans or integers.   Keeps: nothing."""
+    """~x of booleans or integers, of the shape of x.   Keeps: nothing.
+
+    Example:
+        >>> ~lm.tensor([True, False])
+        tensor([False,  True])
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.function import Function
+from ..autograd.part import Part, is_basic
 from ..autograd.tensor import Tensor
 from . import both
 from .operands import Array, fresh
@@ -20,7 +21,8 @@ class Index(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Any) -> Tensor:
-        ctx.save_for_backward(index=index, shape=x._data.shape)
+        ctx.shape = x._data.shape
+        _keep(ctx, index)
         data = x._data[index]
         if type(data) is not np.ndarray:
             parts = index if isinstance(index, tuple) else (index,)
@@ -29,10 +31,9 @@ class Index(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        saved = ctx.saved_variables
         if both.is_tensor(grad):
-            return PutBack.apply(grad, saved.index, saved.shape), None
-        return put_back(grad, saved.index, saved.shape), None
+            return PutBack.apply(grad, _kept(ctx), ctx.shape), None
+        return Part(grad, _kept(ctx), ctx.shape), None
 
 
 class PutBack(Function):
@@ -42,35 +43,29 @@ class PutBack(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Any, shape: tuple[int, ...]) -> Tensor:
-        ctx.save_for_backward(index=index)
-        return fresh(put_back(x._data, index, shape))
+        _keep(ctx, index)
+        return fresh(Part(x._data, index, shape).whole())
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        index = ctx.saved_variables.index
         if both.is_tensor(grad):
-            return Index.apply(grad, index), None, None
-        return grad[index], None, None
+            return Index.apply(grad, _kept(ctx)), None, None
+        return grad[_kept(ctx)], None, None
 
 
-def put_back(x: Array, index: Any, shape: tuple[int, ...]) -> Array:
-    """Zeros of `shape`, with `x` added at `index`; an element chosen twice gets both."""
-    out = np.zeros(shape, x.dtype)
+def _keep(ctx: Any, index: Any) -> None:
+    """Keep `index` until the node is done; if it is a few numbers, in the bag, which is faster."""
     if is_basic(index):
-        out[index] = x
+        ctx.index = index
     else:
-        np.add.at(out, index, x)
-    return out
+        ctx.save_for_backward(index=index)
 
 
-def is_basic(index: Any) -> bool:
-    """Whether NumPy answers `x[index]` with a view: integers, slices, None and `...` only."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(
-        isinstance(part, int | np.integer | slice | type(None) | type(...))
-        and not isinstance(part, bool | np.bool_)
-        for part in parts
-    )
+def _kept(ctx: Any) -> Any:
+    try:
+        return ctx.index
+    except AttributeError:
+        return ctx.saved_variables.index
 
 
 def as_index(index: Any) -> Any:

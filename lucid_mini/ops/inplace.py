@@ -13,12 +13,12 @@ import numpy as np
 from ..autograd import saved
 from ..autograd.ctx import refuse_hidden
 from ..autograd.function import Function
-from ..autograd.mode import mode
+from ..autograd.mode import thread
+from ..autograd.part import is_basic
 from ..autograd.saved import owner, record_write, refuse_frozen
 from ..autograd.tensor import Tensor
 from ..errors import AutogradError
 from . import both, strided
-from .index import is_basic
 from .operands import Array, fresh
 
 saved.rewrite = strided.rewrite
@@ -36,7 +36,8 @@ def _guarded(cls: type[Function]) -> Callable[..., Any]:
     """The call path of `cls`, closed to a view made under no_grad of a tensor with a history."""
 
     def apply(x: Tensor, *args: Any) -> Any:
-        if x._base is not None and x._node is None and x._base._node is not None and mode.recording:
+        hidden = x._base is not None and x._node is None and x._base._node is not None
+        if hidden and thread.mode.recording:
             refuse_hidden(x, cls._kind)
         return cls._apply(x, *args)
 
@@ -94,7 +95,18 @@ def _fitting(x: Tensor, y: Tensor) -> Array:
 
 
 class AddInPlace(_InPlace):
-    """x += y.   Keeps: nothing."""
+    """x += y; y broadcasts to the shape of x.   Keeps: nothing.
+
+    Raises: LeafInPlaceError for a leaf that requires grad, ValueError for a shape that does not
+    fit, TypeError for floats into integers.
+
+    Example:
+        >>> x = lm.ones(2)
+        >>> x.add_(2.0)  # the same memory, one version on
+        tensor([3., 3.])
+        >>> x._version
+        1
+    """
 
     arrays = broadcasts = True
 
@@ -111,7 +123,15 @@ class AddInPlace(_InPlace):
 
 
 class SubInPlace(_InPlace):
-    """x -= y.   Keeps: nothing."""
+    """x -= y; y broadcasts to the shape of x.   Keeps: nothing.   Raises: as `add_`.
+
+    Example:
+        >>> w = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> with lm.no_grad():
+        ...     w -= 0.5  # a step of an optimiser; with recording on, LeafInPlaceError
+        >>> w
+        tensor([0.5, 1.5], requires_grad=True)
+    """
 
     arrays = broadcasts = True
 
@@ -128,7 +148,15 @@ class SubInPlace(_InPlace):
 
 
 class MulInPlace(_InPlace):
-    """x *= y.   Keeps: y if x needs a gradient, a copy of the old x if y does."""
+    """x *= y.   Keeps: y if x needs a gradient, a copy of the old x if y does.   Raises: as `add_`.
+
+    Example:
+        >>> a = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> x = a.clone()
+        >>> x.mul_(3.0).sum().backward()
+        >>> a.grad
+        tensor([3., 3.])
+    """
 
     arrays = broadcasts = True
 
@@ -150,7 +178,12 @@ class MulInPlace(_InPlace):
 
 
 class DivInPlace(_InPlace):
-    """x /= y.   Keeps: y, and a copy of the old x if y needs a gradient."""
+    """x /= y.   Keeps: y, and a copy of the old x if y needs a gradient.   Raises: as `add_`.
+
+    Example:
+        >>> lm.tensor([2.0, 6.0]).div_(2)
+        tensor([1., 3.])
+    """
 
     arrays = broadcasts = True
 
@@ -192,7 +225,12 @@ class PowInPlace(_InPlace):
 
 
 class ExpInPlace(_InPlace):
-    """x = e ** x.   Keeps: the output."""
+    """x = e ** x.   Keeps: the output.   Raises: LeafInPlaceError for a leaf that requires grad.
+
+    Example:
+        >>> lm.zeros(2).exp_()
+        tensor([1., 1.])
+    """
 
     arrays = True
 
@@ -234,7 +272,12 @@ class ClampInPlace(_InPlace):
 
 
 class Fill(_InPlace):
-    """x set to a number.   Keeps: nothing."""
+    """x set to a number.   Keeps: nothing.   Raises: as `add_`.
+
+    Example:
+        >>> lm.zeros(2).fill_(7)
+        tensor([7., 7.])
+    """
 
     arrays = True
 
@@ -249,7 +292,15 @@ class Fill(_InPlace):
 
 
 class Copy(_InPlace):
-    """x set to y, broadcast.   Keeps: nothing."""
+    """x set to y, which broadcasts to its shape.   Keeps: nothing.   Raises: as `add_`.
+
+    Example:
+        >>> y = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> x = lm.zeros(2, 2).copy_(y)
+        >>> x.sum().backward()
+        >>> y.grad  # each element was copied twice
+        tensor([2., 2.])
+    """
 
     arrays = broadcasts = True
 

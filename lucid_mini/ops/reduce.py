@@ -1,5 +1,6 @@
 """Ops that sum up, choose or normalise along dimensions."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from .operands import Array, axes_of, axis_of, fresh
 
 def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """`shape` with length 1 along `axes`: what a reduction with keepdim gives."""
-    return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+    if len(axes) == len(shape):
+        return (1,) * len(shape)
+    return tuple([1 if axis in axes else n for axis, n in enumerate(shape)])
 
 
 class Sum(Function):
@@ -44,12 +47,15 @@ class Mean(Function):
         data = x._data
         axes = axes_of(dim, data.ndim)
         ctx.shapes = kept_shape(data.shape, axes), data.shape
-        return fresh(np.mean(data, axis=axes, keepdims=keepdim))
+        if data.dtype.kind != "f" or data.dtype.itemsize < 4 or not data.size:
+            return fresh(np.mean(data, axis=axes, keepdims=keepdim))  # sums float16 in float32
+        total: Any = np.add.reduce(data, axis=axes, keepdims=keepdim)  # type: ignore[call-overload]
+        return fresh(total / (data.size // total.size))
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         kept, shape = ctx.shapes
-        count = max(int(np.prod(shape)), 1) / max(int(np.prod(kept)), 1)
+        count = max(prod(shape), 1) // max(prod(kept), 1)
         return both.expand_to((grad / count).reshape(kept), shape), None, None
 
 

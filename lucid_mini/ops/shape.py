@@ -90,6 +90,24 @@ class Cat(Function):
         return None, *parts
 
 
+class Stack(Function):
+    """Tensors of one shape side by side along a new dimension `dim`.   Keeps: nothing."""
+
+    arrays = True
+
+    @staticmethod
+    def forward(ctx: Any, dim: int, *tensors: Tensor) -> Tensor:
+        ctx.axis = dim
+        return fresh(np.stack([t._data for t in tensors], axis=dim))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        if both.is_tensor(grad):
+            return None, *Unbind.apply(grad, ctx.axis)
+        moved = np.moveaxis(grad, ctx.axis, 0)
+        return None, *[moved[i, ...] for i in range(len(moved))]
+
+
 class Unbind(Function):
     """The slices along `dim`, each without it: as many outputs as `dim` is long. Views.
 
@@ -102,17 +120,12 @@ class Unbind(Function):
     def forward(ctx: Any, x: Tensor, dim: int) -> tuple[Tensor, ...]:
         ctx.axis = axis_of(dim, x._data.ndim)
         moved = np.moveaxis(x._data, ctx.axis, 0)
-        return tuple(
-            [
-                fresh(moved[i]) if moved.ndim > 1 else fresh(moved[i : i + 1].reshape(()))
-                for i in range(len(moved))
-            ]
-        )
+        return tuple([fresh(moved[i, ...]) for i in range(len(moved))])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         if both.is_tensor(grads[0]):
-            return stack(grads, ctx.axis), None
+            return Stack.apply(ctx.axis, *grads), None
         return np.stack(grads, axis=ctx.axis), None
 
 
@@ -139,28 +152,45 @@ class Split(Function):
 
 
 def cat(tensors: Any, dim: int = 0) -> Tensor:
-    """`tensors` one after another along `dim`: all other lengths equal.
+    """`tensors` one after another along `dim`: all other lengths equal.   Keeps: their lengths.
 
     Raises: ValueError for none or for lengths that differ, TypeError for what is no tensor.
+
+    Example:
+        >>> lm.cat([lm.zeros(1, 2), lm.ones(2, 2)])
+        tensor([[0., 0.],
+                [1., 1.],
+                [1., 1.]])
     """
-    tensors = _several(tensors, "cat")
-    if len({t.dtype for t in tensors}) > 1:
-        dtype = tensors[0]._data
-        for t in tensors[1:]:
-            dtype = aligned(
-                dtype[..., :0] if dtype.ndim else dtype, t._data[..., :0] if t.ndim else t._data
-            )[0]
-        tensors = [t.to(dtype.dtype) for t in tensors]
-    made: Tensor = Cat.apply(dim, *tensors)
+    made: Tensor = Cat.apply(dim, *_of_one_dtype(_several(tensors, "cat")))
     return made
 
 
 def stack(tensors: Any, dim: int = 0) -> Tensor:
-    """`tensors` of one shape side by side along a new dimension `dim`."""
+    """`tensors` of one shape side by side along a new dimension `dim`.   Keeps: their number.
+
+    Raises: ValueError for none or for shapes that differ, TypeError for what is no tensor.
+
+    Example:
+        >>> lm.stack([lm.zeros(2), lm.ones(2)], dim=1)
+        tensor([[0., 1.],
+                [0., 1.]])
+    """
     tensors = _several(tensors, "stack")
-    axis = axis_of(dim, tensors[0].ndim + 1)
-    shape = tensors[0].shape
-    return cat([t.reshape((*shape[:axis], 1, *shape[axis:])) for t in tensors], axis)
+    made: Tensor = Stack.apply(axis_of(dim, tensors[0].ndim + 1), *_of_one_dtype(tensors))
+    return made
+
+
+def _of_one_dtype(tensors: list[Any]) -> list[Any]:
+    """`tensors`, cast to the dtype that the operators would give them together."""
+    if len({t._data.dtype for t in tensors}) == 1:
+        return tensors
+    like = tensors[0]._data
+    for t in tensors[1:]:
+        like = aligned(
+            like[..., :0] if like.ndim else like, t._data[..., :0] if t.ndim else t._data
+        )[0]
+    return [t.to(like.dtype) for t in tensors]
 
 
 def _several(tensors: Any, name: str) -> list[Any]:
@@ -170,7 +200,7 @@ def _several(tensors: Any, name: str) -> list[Any]:
     for index, t in enumerate(several):
         if type(t) is not Tensor:
             raise TypeError(f"{name}: item {index} is no tensor but {type(t).__name__}")
-        if name == "stack" and t.shape != several[0].shape:
+        if name == "stack" and t._data.shape != several[0]._data.shape:
             raise ValueError(
                 f"stack: item {index} has shape {t.shape}, and item 0 has {several[0].shape}; "
                 "all must have one shape"

@@ -15,6 +15,7 @@ from . import elementwise as e
 from . import inplace as i
 from . import reduce as r
 from . import shape as s
+from .describe import describe
 from .index import Index, as_index
 from .linalg import Matmul
 from .operands import axis_of, number, one_name
@@ -25,13 +26,29 @@ from .reduce import Choose
 
 def _swapped(apply: Callable[..., Any]) -> Callable[..., Any]:
     def reflected(self: Tensor, other: Any) -> Any:
+        """The operator with its operands exchanged, for a tensor on the right of a number or array.
+
+        Example:
+            >>> 10 - lm.tensor([1.0, 2.0]), np.ones(2) / lm.tensor([1.0, 2.0])
+            (tensor([9., 8.]), tensor([1. , 0.5]))
+        """
         return apply(other, self)
 
     return reflected
 
 
 def power(x: Any, exponent: Any) -> Any:
-    """Power x ** exponent, for tensors and numbers on either side."""
+    """Power x ** exponent, for tensors and numbers on either side; the shapes broadcast.
+
+    Keeps: x, for a number (nothing for 0 and 1); for a tensor both, and the output if it needs a
+    gradient.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x**3).sum().backward()
+        >>> x.grad  # 3 x²
+        tensor([ 3., 12.])
+    """
     if isinstance(exponent, int | float) and type(x) is Tensor:
         return e.PowNumber.apply(x, number(exponent))
     return e.Pow.apply(x, exponent)
@@ -39,7 +56,15 @@ def power(x: Any, exponent: Any) -> Any:
 
 def _compare(apply: Callable[..., Any]) -> Callable[..., Any]:
     def compare(x: Tensor, other: Any) -> Any:
-        """Element by element, as a tensor of booleans; it has no gradient and keeps nothing."""
+        """Element by element, as a tensor of booleans; it has no gradient and keeps nothing.
+
+        Shape: that of the operands, broadcast.
+
+        Example:
+            >>> x = lm.tensor([1.0, 2.0, 3.0])
+            >>> x > 1, x == x
+            (tensor([False,  True,  True]), tensor([ True,  True,  True]))
+        """
         if not isinstance(other, Tensor | int | float | np.ndarray | np.generic):
             return NotImplemented  # Python's own answer: unequal, or a TypeError for an order
         return apply(x, other)
@@ -58,7 +83,15 @@ def sum_(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """The sum over `dim` (all by default)."""
+    """The sum over `dim`: a number, several, or all by default.
+
+    Shape: that of x without `dim`; with `keepdim` length 1 there.   Keeps: two shapes.
+
+    Example:
+        >>> x = lm.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> x.sum(), x.sum(dim=0)
+        (tensor(10.), tensor([4., 6.]))
+    """
     dim, keepdim = one_name(dim, axis, keepdim, keepdims)
     return r.Sum.apply(x, dim, keepdim)  # type: ignore[no-any-return]
 
@@ -71,7 +104,14 @@ def mean(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """The mean over `dim` (all by default)."""
+    """The mean over `dim` (all by default).   Shape: as `sum`.   Keeps: two shapes.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0, 6.0], requires_grad=True)
+        >>> lm.mean(x).backward()
+        >>> x.grad
+        tensor([0.3333, 0.3333, 0.3333])
+    """
     dim, keepdim = one_name(dim, axis, keepdim, keepdims)
     return r.Mean.apply(x, dim, keepdim)  # type: ignore[no-any-return]
 
@@ -84,7 +124,14 @@ def prod(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """The product over `dim` (all by default)."""
+    """The product over `dim` (all by default).   Shape: as `sum`.   Keeps: x.
+
+    Example:
+        >>> x = lm.tensor([2.0, 0.0, 5.0], requires_grad=True)
+        >>> x.prod().backward()
+        >>> x.grad  # the product of the others, also where one is 0
+        tensor([ 0., 10.,  0.])
+    """
     dim, keepdim = one_name(dim, axis, keepdim, keepdims)
     return r.Prod.apply(x, dim, keepdim)  # type: ignore[no-any-return]
 
@@ -97,7 +144,16 @@ def amax(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """The largest element over `dim` (all by default); equal ones share the gradient."""
+    """The largest element over `dim` (all by default); equal ones share the gradient.
+
+    Shape: as `sum`.   Keeps: x and the output.
+
+    Example:
+        >>> x = lm.tensor([1.0, 3.0, 3.0], requires_grad=True)
+        >>> x.amax().backward()
+        >>> x.grad
+        tensor([0. , 0.5, 0.5])
+    """
     dim, keepdim = one_name(dim, axis, keepdim, keepdims)
     return r.Extreme.apply(x, dim, keepdim, False)  # type: ignore[no-any-return]
 
@@ -110,7 +166,14 @@ def amin(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """The smallest element over `dim` (all by default); equal ones share the gradient."""
+    """The smallest element over `dim` (all by default); equal ones share the gradient.
+
+    Shape: as `sum`.   Keeps: x and the output.
+
+    Example:
+        >>> lm.amin(lm.tensor([[1.0, 2.0], [0.0, 5.0]]), dim=1)
+        tensor([1., 0.])
+    """
     dim, keepdim = one_name(dim, axis, keepdim, keepdims)
     return r.Extreme.apply(x, dim, keepdim, True)  # type: ignore[no-any-return]
 
@@ -123,7 +186,14 @@ def argmax(
     axis: int | None = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """Where the largest element is, along `dim` or in the flat tensor. It has no gradient."""
+    """Where the largest element is, along `dim` or in the flat tensor: the first of equal ones.
+
+    Shape: as `sum`; integers, so no gradient.   Keeps: nothing.
+
+    Example:
+        >>> lm.tensor([[1.0, 9.0], [7.0, 2.0]]).argmax(dim=1)
+        tensor([1, 0])
+    """
     dim, keepdim = one_name(dim, axis, keepdim, keepdims)
     return r.ArgExtreme.apply(x, dim, keepdim, False)  # type: ignore[no-any-return]
 
@@ -136,7 +206,14 @@ def argmin(
     axis: int | None = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """Where the smallest element is, along `dim` or in the flat tensor. It has no gradient."""
+    """Where the smallest element is, along `dim` or in the flat tensor: the first of equal ones.
+
+    Shape: as `sum`; integers, so no gradient.   Keeps: nothing.
+
+    Example:
+        >>> lm.tensor([[1.0, 9.0], [7.0, 0.0]]).argmin()
+        tensor(3)
+    """
     dim, keepdim = one_name(dim, axis, keepdim, keepdims)
     return r.ArgExtreme.apply(x, dim, keepdim, True)  # type: ignore[no-any-return]
 
@@ -152,7 +229,16 @@ def _extreme(
         axis: Any = None,
         keepdims: bool | None = None,
     ) -> Any:
-        """Without `dim` one element; with it `(values, indices)`, the first of equal ones."""
+        """Without `dim` one element; with it `(values, indices)`, the first of equal ones.
+
+        `x.max(y)`, of two tensors, is `maximum`.   Shape: as `sum`.   Keeps: x and the output; with
+        `dim` the indices.
+
+        Example:
+            >>> x = lm.tensor([[1.0, 9.0], [7.0, 2.0]])
+            >>> x.min(), x.max(dim=1)
+            (tensor(1.), (tensor([9., 7.]), tensor([1, 0])))
+        """
         if type(dim) is Tensor:
             return pair.apply(x, dim)
         dim, keepdim = one_name(dim, axis, keepdim, keepdims)
@@ -181,7 +267,15 @@ def var(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """The variance over `dim`: squared distances from the mean over n - `correction`."""
+    """The variance over `dim`: squared distances from the mean over n - `correction`.
+
+    Shape: as `sum`.   Keeps: the distances.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0, 3.0])
+        >>> x.var(), x.var(correction=0)
+        (tensor(1.), tensor(0.6667))
+    """
     dim, keepdim = one_name(dim, axis, keepdim, keepdims)
     centred = x - mean(x, dim, True)
     total = sum_(centred * centred, dim, keepdim)
@@ -198,7 +292,16 @@ def std(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """The square root of `var`. Where it is 0, its gradient is 0."""
+    """The square root of `var`. Where it is 0, its gradient is 0.
+
+    Shape: as `sum`.   Keeps: the distances and the output.
+
+    Example:
+        >>> x = lm.tensor([1.0, 1.0], requires_grad=True)
+        >>> x.std().backward()
+        >>> x.grad
+        tensor([0., 0.])
+    """
     spread = var(x, dim, keepdim, correction=correction, axis=axis, keepdims=keepdims)
     return e.Deviation.apply(spread)  # type: ignore[no-any-return]
 
@@ -211,31 +314,61 @@ def logsumexp(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """The logarithm of the sum of exp(x) over `dim`, without overflow."""
+    """The logarithm of the sum of exp(x) over `dim`, without overflow.
+
+    Shape: as `sum`.   Keeps: x and the output.
+
+    Example:
+        >>> lm.tensor([1000.0, 1000.0]).logsumexp()  # 1000 + log 2
+        tensor(1000.6931)
+    """
     dim, keepdim = one_name(dim, axis, keepdim, keepdims)
     return r.LogSumExp.apply(x, dim, keepdim)  # type: ignore[no-any-return]
 
 
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """exp(x) over its sum along `dim`."""
+    """exp(x) over its sum along `dim`, without overflow.   Shape: that of x.   Keeps: the output.
+
+    Example:
+        >>> lm.softmax(lm.tensor([0.0, 0.0, 1000.0]))
+        tensor([0., 0., 1.])
+    """
     return r.Softmax.apply(x, dim)  # type: ignore[no-any-return]
 
 
 def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """The logarithm of `softmax`, without overflow."""
+    """The logarithm of `softmax`, without overflow.   Shape: that of x.   Keeps: the output.
+
+    Example:
+        >>> lm.log_softmax(lm.tensor([0.0, -1000.0]))
+        tensor([    0., -1000.])
+    """
     return r.LogSoftmax.apply(x, dim)  # type: ignore[no-any-return]
 
 
 def cumsum(x: Tensor, dim: int) -> Tensor:
-    """Running sums along `dim`."""
+    """Running sums along `dim`.   Shape: that of x.   Keeps: nothing.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        >>> y = x.cumsum(0)
+        >>> y.sum().backward()
+        >>> y.tolist(), x.grad  # the first element is in all three sums
+        ([1.0, 3.0, 6.0], tensor([3., 2., 1.]))
+    """
     return r.Cumsum.apply(x, dim)  # type: ignore[no-any-return]
 
 
 def cross_entropy(logits: Tensor, target: Any) -> Tensor:
-    """The mean over n rows of -log softmax(logits)[target].
+    """The mean over n rows of -log softmax(logits)[target], without overflow.
 
-    Shape: logits (n, classes), target (n,) integers; the result ().
+    Shape: logits (n, classes), target (n,) integers; the result ().   Keeps: logits and target.
     Raises: ValueError for shapes that do not fit, TypeError for a target that is no integers.
+
+    Example:
+        >>> logits = lm.zeros(2, 4, requires_grad=True)
+        >>> lm.cross_entropy(logits, lm.tensor([0, 3]))  # log 4
+        tensor(1.3863, grad_fn=<CrossEntropyBackward>)
     """
     target = target if type(target) is Tensor else tensor(target)
     if logits.ndim != 2 or target.shape != logits.shape[:1]:
@@ -257,14 +390,30 @@ def _lengths(shape: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def reshape(x: Tensor, *shape: Any) -> Tensor:
-    """The same elements under another shape; one length may be -1. A view where NumPy can."""
+    """The same elements under another shape; one length may be -1. A view where NumPy can.
+
+    Keeps: the shape.   Raises: ValueError for another number of elements.
+
+    Example:
+        >>> lm.arange(6).reshape(2, -1)
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+    """
     return s.Reshape.apply(x, _lengths(shape))  # type: ignore[no-any-return]
 
 
 def view(x: Tensor, *shape: Any) -> Tensor:
-    """`reshape`, but never a copy.
+    """`reshape`, but never a copy.   Keeps: the shape.
 
     Raises: ValueError where the elements do not lie so that a view is possible.
+
+    Example:
+        >>> x = lm.zeros(2, 2)
+        >>> x.view(4).fill_(1)
+        tensor([1., 1., 1., 1.])
+        >>> x  # the same memory
+        tensor([[1., 1.],
+                [1., 1.]])
     """
     made = reshape(x, *shape)
     if made._base is None:
@@ -275,7 +424,14 @@ def view(x: Tensor, *shape: Any) -> Tensor:
 
 
 def permute(x: Tensor, *axes: Any) -> Tensor:
-    """The axes in the order given. A view."""
+    """The axes in the order given. A view.   Keeps: the order.
+
+    Raises: ValueError for an order that does not name each dimension once.
+
+    Example:
+        >>> lm.ones(2, 3, 4).permute(2, 0, 1).shape
+        (4, 2, 3)
+    """
     order = tuple([axis_of(axis, x.ndim) for axis in _lengths(axes)])
     if sorted(order) != list(range(x.ndim)):
         raise ValueError(f"permute: {order} does not name each of {x.ndim} dimensions once")
@@ -283,7 +439,12 @@ def permute(x: Tensor, *axes: Any) -> Tensor:
 
 
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two axes exchanged. A view."""
+    """Two axes exchanged. A view.   Keeps: the order.
+
+    Example:
+        >>> lm.ones(2, 3, 4).transpose(0, 2).shape
+        (4, 3, 2)
+    """
     order = list(range(x.ndim))
     if not order:
         axis_of(dim0, 0), axis_of(dim1, 0)
@@ -294,7 +455,15 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def t(x: Tensor) -> Tensor:
-    """The transpose of a matrix; a vector as it is."""
+    """The transpose of a matrix; a vector as it is. A view.   Keeps: the order.
+
+    Raises: ValueError for more than two dimensions.
+
+    Example:
+        >>> lm.tensor([[1.0, 2.0], [3.0, 4.0]]).t()
+        tensor([[1., 3.],
+                [2., 4.]])
+    """
     if x.ndim > 2:
         raise ValueError(
             f"t() takes at most 2 dimensions, and this tensor has {x.ndim}; use permute"
@@ -303,7 +472,15 @@ def t(x: Tensor) -> Tensor:
 
 
 def squeeze(x: Tensor, dim: Any = None) -> Tensor:
-    """Without the dimensions of length 1, or without `dim` if it has length 1. A view."""
+    """Without the dimensions of length 1, or without `dim` if it has length 1. A view.
+
+    Keeps: the shape.
+
+    Example:
+        >>> x = lm.ones(1, 3, 1)
+        >>> x.squeeze().shape, x.squeeze(0).shape
+        ((3,), (3, 1))
+    """
     chosen = (
         range(x.ndim)
         if dim is None
@@ -313,13 +490,28 @@ def squeeze(x: Tensor, dim: Any = None) -> Tensor:
 
 
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
-    """With a dimension of length 1 put in at `dim`. A view."""
+    """With a dimension of length 1 put in at `dim`. A view.   Keeps: the shape.
+
+    Example:
+        >>> lm.ones(3).unsqueeze(1).shape
+        (3, 1)
+    """
     axis = axis_of(dim, x.ndim + 1)
     return reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
 
 
 def expand(x: Tensor, *shape: Any) -> Tensor:
-    """Broadcast to a larger shape; -1 keeps a length. A view."""
+    """Broadcast to a larger shape; -1 keeps a length. A view; read-only if an element lies twice.
+
+    Keeps: the shape.   Raises: ValueError for a shape that does not fit.
+
+    Example:
+        >>> x = lm.tensor([[1.0], [2.0]], requires_grad=True)
+        >>> x.expand(-1, 3).sum().backward()
+        >>> x.grad  # each element stands in three places
+        tensor([[3.],
+                [3.]])
+    """
     wanted = _lengths(shape)
     lead = len(wanted) - x.ndim
     full = tuple(
@@ -329,7 +521,14 @@ def expand(x: Tensor, *shape: Any) -> Tensor:
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """The dimensions `start_dim` to `end_dim` as one: a view where NumPy can, or x itself."""
+    """The dimensions `start_dim` to `end_dim` as one: a view where NumPy can, or x itself.
+
+    Keeps: the shape.
+
+    Example:
+        >>> lm.ones(2, 3, 4).flatten(1).shape
+        (2, 12)
+    """
     if not x.ndim:
         return reshape(x, (1,))
     start, end = axis_of(start_dim, x.ndim), axis_of(end_dim, x.ndim)
@@ -341,7 +540,14 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def split(
     x: Tensor, lengths: int | list[int] | tuple[int, ...], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Pieces along `dim`, of the lengths given or of one length with the rest at the end. Views."""
+    """Pieces along `dim`, of the lengths given or of one length with the rest at the end. Views.
+
+    Keeps: nothing.   Raises: ValueError for lengths that do not add up.
+
+    Example:
+        >>> lm.arange(5).split(2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
     axis = axis_of(dim, x.ndim)
     total = x.shape[axis]
     if isinstance(lengths, int):
@@ -359,31 +565,64 @@ def split(
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` pieces of equal length along `dim`, the last maybe shorter. Views."""
+    """At most `chunks` pieces of equal length along `dim`, the last maybe shorter. Views.
+
+    Keeps: nothing.
+
+    Example:
+        >>> lm.arange(5).chunk(2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     return split(x, max(-(-x.shape[axis_of(dim, x.ndim)] // chunks), 1), dim)
 
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices along `dim`, each without it. Views. No slices, no tensors."""
+    """The slices along `dim`, each without it. Views. No slices, no tensors.   Keeps: nothing.
+
+    Example:
+        >>> row, other = lm.tensor([[1.0, 2.0], [3.0, 4.0]]).unbind()
+        >>> other
+        tensor([3., 4.])
+    """
     if x.ndim and not x.shape[axis_of(dim, x.ndim)]:
         return ()
     return s.Unbind.apply(x, dim)  # type: ignore[no-any-return]
 
 
 def clamp(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
-    """x, no lower than `min` and no higher than `max`."""
+    """x, no lower than `min` and no higher than `max`.   Shape: that of x.   Keeps: x.
+
+    Raises: ValueError where neither is given.
+
+    Example:
+        >>> x = lm.tensor([-1.0, 0.5, 7.0], requires_grad=True)
+        >>> x.clamp(0, 1).sum().backward()
+        >>> x.grad  # what was cut off has none
+        tensor([0., 1., 0.])
+    """
     if min is None and max is None:
         raise ValueError("clamp needs min or max")
     return e.Clamp.apply(x, number(min), number(max))  # type: ignore[no-any-return]
 
 
 def clamp_(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
-    """`clamp` in place."""
+    """`clamp` in place.   Keeps: a copy of the old x.   Raises: LeafInPlaceError.
+
+    Example:
+        >>> lm.tensor([-1.0, 0.5, 7.0]).clamp_(min=0)
+        tensor([0. , 0.5, 7. ])
+    """
     return i.ClampInPlace.apply(x, number(min), number(max))  # type: ignore[no-any-return]
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """`x` where `condition` holds, `y` elsewhere; all broadcast."""
+    """`x` where `condition` holds, `y` elsewhere; all broadcast.   Keeps: the condition.
+
+    Example:
+        >>> a, b = lm.tensor([1.0, 2.0]), lm.tensor([9.0, 9.0])
+        >>> lm.where(a > 1, a, b)
+        tensor([9., 2.])
+    """
     if all(isinstance(part, np.ndarray) for part in (condition, x, y)):
         return np.where(condition, x, y)
     if type(condition) is not Tensor:
@@ -398,17 +637,42 @@ def _where(self: Tensor, condition: Any, x: Any, y: Any) -> Any:
 
 
 def where_method(x: Tensor, condition: Any, other: Any) -> Any:
-    """Take x where `condition` holds, `other` elsewhere."""
+    """Take x where `condition` holds, `other` elsewhere; all broadcast.   Keeps: the condition.
+
+    Example:
+        >>> a = lm.tensor([1.0, -2.0])
+        >>> a.where(a > 0, lm.zeros(1))
+        tensor([1., 0.])
+    """
     return where(condition, x, other)
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """x[index], as NumPy: a view for slices and integers, a copy for arrays and masks."""
+    """x[index], as NumPy: a view for slices and integers, a copy for arrays and masks.
+
+    Keeps: the index and a shape.   Raises: IndexError.
+
+    Example:
+        >>> x = lm.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        >>> x[[0, 0, 2]].sum().backward()
+        >>> x.grad  # element 0 was chosen twice
+        tensor([2., 0., 1.])
+    """
     return Index.apply(x, as_index(index))  # type: ignore[no-any-return]
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """x[index] = value, in place."""
+    """x[index] = value, in place; the value broadcasts to the shape of x[index].
+
+    Keeps: the index and two shapes.
+    Raises: LeafInPlaceError, IndexError, ValueError for a shape that does not fit.
+
+    Example:
+        >>> x = lm.zeros(3)
+        >>> x[1:] = lm.tensor(5.0, requires_grad=True)
+        >>> x
+        tensor([0., 5., 5.], grad_fn=<SetItemBackward>)
+    """
     i.SetItem.apply(
         x,
         value
@@ -421,8 +685,15 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """The elements x[…, index, …] along `dim`; the result has the shape of `index`.
 
+    Keeps: the index.
     Raises: ValueError for an index of another number of dimensions than x, TypeError for one that
     holds no integers.
+
+    Example:
+        >>> x = lm.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> x.gather(1, lm.tensor([[1], [0]]))
+        tensor([[2.],
+                [3.]])
     """
     if type(index) is not Tensor or index.dtype.kind not in "iu":
         given = index.dtype if type(index) is Tensor else type(index).__name__
@@ -436,29 +707,62 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of x at `index` along `dim`: a copy."""
+    """The slices of x at `index` along `dim`: a copy.   Keeps: the index and a shape.
+
+    Example:
+        >>> lm.arange(6).reshape(2, 3).index_select(1, lm.tensor([2, 0]))
+        tensor([[2, 0],
+                [5, 3]])
+    """
     return getitem(x, (*(slice(None),) * axis_of(dim, x.ndim), index))
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
-    """A copy of x with `value` where `mask` is true."""
+    """A copy of x with `value` where `mask` is true; the mask broadcasts.   Keeps: the mask.
+
+    Example:
+        >>> lm.ones(2, 2).masked_fill(lm.eye(2) == 1, -np.inf)
+        tensor([[-inf,   1.],
+                [  1., -inf]])
+    """
     return where(mask, value, x)  # type: ignore[no-any-return]
 
 
 def to(x: Tensor, dtype: Any) -> Tensor:
-    """A copy of x in another dtype, or x itself if it has that dtype."""
+    """A copy of x in another dtype, or x itself if it has that dtype.   Keeps: nothing.
+
+    Raises: TypeError for a dtype that is not one of numbers.
+
+    Example:
+        >>> x = lm.ones(2, requires_grad=True)
+        >>> x.to("float32").sum().backward()
+        >>> x.grad.dtype  # the gradient comes back in the dtype of x
+        dtype('float64')
+    """
     wanted = np.dtype(dtype)
     refuse_objects(wanted)
     return x if x.dtype == wanted else e.To.apply(x, wanted)
 
 
 def pow_(x: Tensor, exponent: float) -> Tensor:
-    """Power x ** exponent in place, for a number."""
+    """Power x ** exponent in place, for a number.   Keeps: a copy of the old x.
+
+    Raises: LeafInPlaceError.
+
+    Example:
+        >>> lm.tensor([1.0, 2.0]).pow_(3)
+        tensor([1., 8.])
+    """
     return i.PowInPlace.apply(x, number(exponent))  # type: ignore[no-any-return]
 
 
 def zero_(x: Tensor) -> Tensor:
-    """Set x to 0, in place."""
+    """Set x to 0, in place.   Keeps: nothing.   Raises: LeafInPlaceError.
+
+    Example:
+        >>> lm.ones(2).zero_()
+        tensor([0., 0.])
+    """
     return i.Fill.apply(x, 0)  # type: ignore[no-any-return]
 
 
@@ -570,6 +874,16 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cross_entropy": cross_entropy,
 }
 
+_T = """The transpose of a matrix; a vector as it is. A view.   Keeps: the order.
+
+Raises: ValueError for more than two dimensions.
+
+Example:
+    >>> lm.tensor([[1.0, 2.0], [3.0, 4.0]]).T
+    tensor([[1., 3.],
+            [2., 4.]])
+"""
+
 METHODS: dict[str, Any] = {
     **BOTH,
     **_COMPARISONS,
@@ -580,7 +894,7 @@ METHODS: dict[str, Any] = {
     "view": view,
     "expand": expand,
     "to": to,
-    "T": property(t, doc="The transpose of a matrix."),
+    "T": property(t, doc=_T),
     "__add__": e.Add.apply,
     "__radd__": _swapped(e.Add.apply),
     "__sub__": e.Sub.apply,
@@ -620,3 +934,4 @@ METHODS: dict[str, Any] = {
 
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
+describe(FUNCTIONS, METHODS)

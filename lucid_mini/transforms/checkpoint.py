@@ -41,7 +41,6 @@ def checkpoint(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     was changed in between.
 
     Example:
-        >>> import lucid_mini as lm
         >>> x = lm.tensor(3.0, requires_grad=True)
         >>> lm.checkpoint(lambda x: x * x * x, x).backward()
         >>> x.grad

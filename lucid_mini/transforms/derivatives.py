@@ -39,7 +39,6 @@ def jacobian(
     output does not depend on an input (otherwise: zeros).
 
     Example:
-        >>> import lucid_mini as lm
         >>> lm.jacobian(lambda x: x * x, lm.tensor([2.0, 3.0]))
         tensor([[4., 0.],
                 [0., 6.]])
@@ -68,7 +67,6 @@ def hessian(
     raises.
 
     Example:
-        >>> import lucid_mini as lm
         >>> lm.hessian(lambda x: x[0] * x[0] * x[1], lm.tensor([2.0, 3.0]))
         tensor([[6., 4.],
                 [4., 0.]])
@@ -97,7 +95,6 @@ def vjp(
     Raises: ValueError where `v` does not fit, and what `jacobian` raises.
 
     Example:
-        >>> import lucid_mini as lm
         >>> lm.vjp(lambda x: x * x, lm.tensor([2.0, 3.0]), lm.tensor([1.0, 10.0]))
         (tensor([4., 9.]), tensor([ 4., 60.]))
     """
@@ -125,7 +122,6 @@ def jvp(
     Raises: ValueError where `v` does not fit, and what `jacobian` raises.
 
     Example:
-        >>> import lucid_mini as lm
         >>> lm.jvp(lambda x: x * x, lm.tensor([2.0, 3.0]), lm.tensor([1.0, 0.0]))
         (tensor([4., 9.]), tensor([4., 0.]))
     """
@@ -156,7 +152,6 @@ def hvp(
     Raises: ValueError where `v` or the output does not fit, and what `jacobian` raises.
 
     Example:
-        >>> import lucid_mini as lm
         >>> lm.hvp(lambda x: (x * x * x).sum(), lm.tensor([2.0, 3.0]), lm.tensor([1.0, 0.0]))
         (tensor(35.), tensor([12.,  0.]))
     """

@@ -49,7 +49,6 @@ def gradcheck(
     no input requires grad; TypeError where `fn` returns no floating tensor; what `fn` raises.
 
     Example:
-        >>> import lucid_mini as lm
         >>> lm.gradcheck(lambda x, n: x.exp() * n, (lm.rand(3, requires_grad=True), 2))
         True
     """
@@ -75,7 +74,6 @@ def gradgradcheck(
     Cost, Keeps, Raises: as `gradcheck`.
 
     Example:
-        >>> import lucid_mini as lm
         >>> lm.gradgradcheck(lambda x: x.exp(), lm.rand(3, requires_grad=True))
         True
     """

@@ -274,7 +274,7 @@ def test_the_solutions_are_right_and_none_is_left_out(path):
 
 # -- words, names, links --------------------------------------------------------------------------
 
-PAGES = [*NOTEBOOKS, BOOK / "README.md"]
+PAGES = [*NOTEBOOKS, *sorted(BOOK.glob("*.md"))]
 per_page = pytest.mark.parametrize("path", PAGES, ids=lambda p: p.relative_to(BOOK).as_posix())
 
 
@@ -300,6 +300,14 @@ def test_one_word_per_concept(path):
     for pattern, instead in GLOSSARY.items():
         hit = re.search(rf"\b({pattern})\b", text, flags=re.IGNORECASE)
         assert not hit, f"'{hit[0]}': write {instead}"
+
+
+def test_the_word_to_write_is_one_of_the_glossary():
+    page = (BOOK / "glossary.md").read_text(encoding="utf-8")
+    known = {word.lower() for word in re.findall(r"^\| \*\*([^*]+)\*\*", page, flags=re.MULTILINE)}
+    known |= {"backward", "(no hype)"}  # the pass, in short
+    for advice in GLOSSARY.values():
+        assert set(re.split(", or the node upstream|, ", advice)) <= known | {""}, advice
 
 
 @per_page

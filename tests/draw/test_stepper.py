@@ -4,7 +4,6 @@ import base64
 import json
 import math
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ import xml.etree.ElementTree as ET
 from itertools import pairwise
 
 import pytest
+from browser import chromium
 
 import lucid_mini as lm
 from lucid_mini.autograd.dump import stats
@@ -448,24 +448,8 @@ def test_boxes_of_the_graph_do_not_overlap_and_values_flow_down():
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.skip("Chromium and its driver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for argument in (
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-        "--window-size=1200,1000", f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
-    ):  # fmt: skip
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.chrome.service.Service(driver)
-    opened = webdriver.Chrome(options=options, service=service)
-    yield opened
-    opened.quit()
+    with chromium(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
 
 
 @pytest.fixture

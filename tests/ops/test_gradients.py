@@ -188,6 +188,13 @@ for shape, to in [((2, 1), (2, 3)), ((3,), (2, 3)), ((), (2, 2)), ((), ()), ((1,
     sample(s.Expand, f"{shape} {to}", lambda a, n=to: s.Expand.apply(a, n), shape)
 for shapes, dim in [(((2, 3), (1, 3)), 0), (((2, 1), (2, 2), (2, 0)), -1), (((0,), (2,)), 0)]:
     sample(s.Cat, f"{shapes} {dim}", lambda *t, d=dim: s.Cat.apply(d, *t), *shapes)
+for shapes, dim in [
+    (((2,), (2,)), 0),
+    (((2, 3), (2, 3)), 0),
+    (((2, 3), (2, 3)), 2),
+    (((),) * 3, 0),
+]:
+    sample(s.Stack, f"{shapes} {dim}", lambda *t, d=dim: s.Stack.apply(d, *t), *shapes)
 sample(s.Cat, "twice", lambda a: s.Cat.apply(0, a, a), (2,))
 for shape, dim in [((2, 3), 0), ((2, 3), -1), ((2,), 0), ((2, 0), 0), ((1, 2), 0)]:
     sample(s.Unbind, f"{shape} {dim}", lambda a, d=dim: s.Unbind.apply(a, d), shape)
