@@ -21,7 +21,7 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from types import CodeType, FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from ..autograd.callsite import is_machinery
 from ..lifetime.buffers import Buffer
@@ -49,7 +49,9 @@ _traces = itertools.count()
 
 #: PyTorch runs this op to save a result, when the node of the result is not complete yet. It reads
 #: nothing, so it is no event.
-_SAVING = "aten::detach"
+_SAVING = "detach"
+#: PyTorch runs this op on the value that torch.tensor was given.
+_BIRTH = "lift_fresh"
 #: The file through which every call of a module goes.
 _MODULE_CALL = torch.nn.Module.__call__.__code__.co_filename
 
@@ -68,6 +70,21 @@ class Op:
 
     def __str__(self) -> str:
         return self.node or self.name
+
+
+class _Facts(NamedTuple):
+    """What is asked of an op each time it runs."""
+
+    name: str
+    writes: tuple[int, ...]  # the places of the arguments that it writes into
+
+
+@functools.lru_cache(maxsize=4096)
+def _facts_of(func: Any) -> _Facts:
+    schema = func._schema
+    aliases = [argument.alias_info for argument in schema.arguments]
+    writes = tuple(at for at, alias in enumerate(aliases) if alias and alias.is_write)
+    return _Facts(schema.name.rpartition("::")[2].strip("_"), writes)
 
 
 class _Running:
@@ -212,15 +229,15 @@ class TorchTrace(Record):
     def starting(self, func: Any, args: Any, kwargs: Any) -> Op:
         """An op is about to run: what it reads is met before what it makes."""
         given = list(_tensors_in([*args, *kwargs.values()]))
-        if func._schema.name == _SAVING:
+        facts = _facts_of(func)
+        if facts.name == _SAVING:
             self._met(given[0], None, None)
-            return Op("detach", [], None, False)
+            return Op(_SAVING, [], None, False)
         self._catch_up(given)
         self._find_running()
         site = None if self._stack else self._stand()
-        is_birth = func._schema.name == "aten::lift_fresh"  # what torch.tensor was given
-        name = "tensor" if is_birth else func._schema.name.rpartition("::")[2].strip("_")
-        op = Op(name, [], site, is_birth or not given)
+        is_birth = facts.name == _BIRTH
+        op = Op("tensor" if is_birth else facts.name, [], site, is_birth or not given)
         for tensor in given:
             serial = self._met(tensor, op if is_birth else None, site)
             if serial is not None:
@@ -265,8 +282,8 @@ class TorchTrace(Record):
             if running is not None:
                 self._read(serial, running)
             self._use(serial, what, op.site)
-        if func._schema.is_mutable:
-            self._note_writes(func, args, op)
+        for at in _facts_of(func).writes:
+            self._note_writes(args[at : at + 1], op)
 
     def _read(self, serial: int, running: _Running) -> None:
         running.in_use.append(serial)
@@ -274,14 +291,11 @@ class TorchTrace(Record):
             self._lives[serial].unpack_op = self._op
             self._raw.append(("unpack", running.life, serial, None))
 
-    def _note_writes(self, func: Any, args: Any, op: Op) -> None:
-        for argument, given in zip(func._schema.arguments, args, strict=False):
-            if argument.alias_info is None or not argument.alias_info.is_write:
-                continue
-            for tensor in _tensors_in([given]):
-                serial = self._by_id.get(id(self._owner(tensor)))
-                if serial is not None:
-                    self._raw.append(("write", op, serial, op.site))
+    def _note_writes(self, written: Any, op: Op) -> None:
+        for tensor in _tensors_in(written):
+            serial = self._by_id.get(id(self._owner(tensor)))
+            if serial is not None:
+                self._raw.append(("write", op, serial, op.site))
 
     def _met(self, tensor: Any, birth: Op | None, site: Any) -> int | None:
         """The number of the buffer under an argument, None if it has no memory.
@@ -590,7 +604,15 @@ class TorchTrace(Record):
         return variable or f"{op.name} {where_of(life.where)}".strip()
 
     def saved(self) -> SavedTable:
-        """Every saved tensor of every node: slot, role, bytes, buffer, and whether it is held."""
+        """Every saved tensor of every node: slot, role, bytes, buffer, and whether it is held.
+
+        Example:
+            >>> import torch
+            >>> with lm.bridge.torch.trace() as t:
+            ...     y = torch.ones(1000, requires_grad=True).exp()
+            >>> [(row.node, row.slot, row.role, row.nbytes, row.state) for row in t.saved()]
+            [('ExpBackward0#1', 'result', 'output', 4000, 'held')]
+        """
         return table_of(self._nodes.values(), self._name_of, self._alive)
 
     @property
@@ -668,6 +690,14 @@ def trace(*, log: bool = True) -> TorchTrace:
     Keeps: names, numbers and weak references; no object of the program. Changes no result and no
     error, and runs no hook of the program. Costs: a Python call for each op and each node.
     Raises: ImportError where PyTorch is missing.
+
+    Example:
+        >>> import torch
+        >>> x = torch.ones(1000, requires_grad=True)
+        >>> with lm.bridge.torch.trace() as t:
+        ...     x.exp().sum().backward()
+        >>> [(b.name, b.nbytes, b.freed_by) for b in t.buffers if b.saved_by]
+        [('ExpBackward0#1 out', 4000, 'engine after ExpBackward0#1')]
     """
     return TorchTrace(log=log)
 
