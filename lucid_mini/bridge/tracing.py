@@ -470,7 +470,10 @@ class TorchTrace(Record):
                 life.saves.append(Save(serial, called, role, shape, buffer.nbytes))
                 if buffer.saved is None:
                     buffer.saved = len(self._raw)
-                buffer.saved_by += ((life, called),)
+                buffer.released = None
+                # Without a log the last is enough: a parameter is saved again in every step.
+                before = buffer.saved_by if self._log else ()
+                buffer.saved_by = (*before, (life, called))
                 self._raw.append(("save", life, serial, life.where))
                 self._tally(life, called, role, buffer.nbytes)
 

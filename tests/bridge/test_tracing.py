@@ -5,6 +5,7 @@ import subprocess
 import sys
 import types
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -396,3 +397,28 @@ def test_if_the_trace_itself_fails_the_program_goes_on_and_is_told():
 def test_a_trace_is_entered_once():
     with trace() as t, pytest.raises(RuntimeError, match=r"lm\.bridge\.torch\.trace"):
         t.__enter__()
+
+
+def test_without_a_log_what_is_gone_is_forgotten_and_the_rest_stands():
+    x, w, b, y = arguments()
+    with trace(log=False) as t:
+        for _ in range(20):
+            step(x, w, b, y)
+        kept = x * 2
+    assert t.nodes == []
+    assert (t.events, t.marks, t.curve()) == ([], [], [])
+    (saved_by,) = [buffer.saved_by for buffer in t.buffers if buffer.name == "x"]
+    assert saved_by == ("MmBackward0#96 self",)
+    assert t.peak() >= t.live_bytes() == kept.untyped_storage().nbytes() + 144
+    assert {b.name: b.verdict for b in t.survivors()} == {
+        "grad of w": "expected",
+        "grad of b": "expected",
+        "mul test_tracing.py:" + str(kept_line()): "expected",
+    }
+    assert "no events were recorded" in repr(lm.draw.timeline(t))
+
+
+def kept_line():
+    """The line of `kept = x * 2` above."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return next(n for n, line in enumerate(lines, 1) if line.strip() == "kept = x * 2")
