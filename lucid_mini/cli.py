@@ -10,7 +10,10 @@ from . import __version__
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; the result is the exit code: 0, or 2 for what the user can mend."""
+    """Run the command line; the result is the exit code: 0, or 2 for what the user can mend.
+
+    `doctor` adds 1 for a leak, and the code of the script that it ran.
+    """
     parser = argparse.ArgumentParser(
         prog="lucid-mini",
         description="Automatic differentiation that shows what a backward pass remembers.",
@@ -40,6 +43,14 @@ def main(argv: list[str] | None = None) -> int:
         metavar="FOLDER",
         help="where the pages go (default: site); what an earlier call left there is replaced",
     )
+    commands.add_parser(
+        "doctor",
+        help="run a script that uses PyTorch or lucid_mini, and name what it leaks",
+        add_help=False,
+    )
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["doctor"]:
+        return _doctor(argv[1:])
     options, rest = parser.parse_known_args(argv)
     if options.command == "book":
         return _book(rest)
@@ -51,6 +62,12 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
+
+
+def _doctor(arguments: list[str]) -> int:
+    from . import doctor
+
+    return doctor.main(arguments)  # takes them apart by itself: the rest is a script's
 
 
 def _tour(folder: Path) -> int:

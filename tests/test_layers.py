@@ -25,6 +25,7 @@ PARTS = [
     ["pytest_plugin"],
     ["__init__"],
     ["tour"],
+    ["script"],
     ["site", "doctor", "cli"],
     ["__main__"],
 ]

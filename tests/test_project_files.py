@@ -44,7 +44,17 @@ def test_the_changelog_begins_with_the_version_of_the_package() -> None:
 def test_every_name_in_the_changelog_exists(line: str) -> None:
     places = [lm, lm.autograd, lm.autograd.FunctionCtx, lm.autograd.Function, lm.transforms]
     places += [lm.lifetime, lm.draw, lm.testing]
-    other = {"tour", "book", "no_leaks", "lucid-mini", "%%lifetimes", "forward", "backward"}
+    other = {
+        "tour",
+        "book",
+        "doctor",
+        "lm.bridge.torch",
+        "no_leaks",
+        "lucid-mini",
+        "%%lifetimes",
+        "forward",
+        "backward",
+    }
     for name in re.findall(r"`([^`]+)`", line):
         assert (
             name in other

@@ -10,12 +10,11 @@ from collections import deque
 from types import FrameType, ModuleType
 from typing import Any
 
-import numpy as np
-
 from ..autograd.saved import DETACHED, owner
 from ..autograd.tensor import Tensor
-from .edges import links
+from .edges import INERT, links
 from .holders import Hop, shown
+from .kinds import is_memory
 
 #: How many objects above the array are looked at.
 CYCLE_LIMIT = 5_000
@@ -30,7 +29,7 @@ def cycle_through(array: Any) -> tuple[Hop, ...]:
     allowed = {id(member) for member in above}
     best: tuple[Hop, ...] = ()
     for head in heads:
-        hops = _way_back(head, allowed)
+        hops = way_back(head, allowed)
         if hops and (not best or len(hops) < len(best)):
             best = hops
     return best
@@ -59,8 +58,11 @@ def _above(array: Any) -> tuple[list[Any], list[Any]]:
     return above, heads
 
 
-def _way_back(head: Any, allowed: set[int]) -> tuple[Hop, ...]:
-    """The shortest way along typed edges from `head` through `allowed` objects back to it."""
+def way_back(head: Any, allowed: set[int] | None = None) -> tuple[Hop, ...]:
+    """The shortest way along typed edges from `head` back to it; () if none is found.
+
+    `allowed`: the objects it may pass, by id; None for any.
+    """
     first: dict[int, tuple[int | None, Hop]] = {}
     queue: deque[tuple[Any, int | None]] = deque([(head, None)])
     met = [head]
@@ -75,8 +77,9 @@ def _way_back(head: Any, allowed: set[int]) -> tuple[Hop, ...]:
                     key, before = first[key]
                     hops.append(before)
                 return (Hop(shown(head), "a member"), *reversed(hops))
-            known = id(held) in first or isinstance(held, np.ndarray)
-            if known or (id(held) not in allowed and type(held) not in DETACHED):
+            if id(held) in first or isinstance(held, INERT) or is_memory(held):
+                continue
+            if allowed is not None and id(held) not in allowed and type(held) not in DETACHED:
                 continue
             first[id(held)] = (key, hop)
             met.append(held)

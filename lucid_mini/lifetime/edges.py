@@ -11,17 +11,17 @@ import gc
 import inspect
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..autograd.callsite import file_of, is_machinery
 from ..autograd.ctx import FunctionCtx
-from ..autograd.function import Function
 from ..autograd.node import AccumulateGrad, Node
 from ..autograd.saved import DETACHED
 from ..autograd.tensor import Tensor
+from .kinds import kind_of_function
 
 #: Where the libraries lie: modules from there are not the user's.
 _LIBRARIES = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
@@ -111,7 +111,7 @@ def _ctx(ctx: FunctionCtx) -> Iterator[Link]:
         if type(at) is not int:
             yield Link(f"saved variable '{name}'", at[0], by)
     for key, value in list(ctx.__dict__.items()):
-        yield Link(f"ctx attribute '{key}'", value, by, _line_of(ctx._function, f"ctx.{key}"))
+        yield Link(f"ctx attribute '{key}'", value, by, line_of(ctx._function, f"ctx.{key}"))
 
 
 def _function(function: types.FunctionType) -> Iterator[Link]:
@@ -233,14 +233,13 @@ def _exception(error: BaseException) -> Iterator[Link]:
 
 
 def _class(cls: type) -> Iterator[Link]:
-    if is_library(getattr(sys.modules.get(cls.__module__), "__file__", None)) and not issubclass(
-        cls, Function
-    ):
+    kind = kind_of_function(cls)
+    if kind is None and is_library(getattr(sys.modules.get(cls.__module__), "__file__", None)):
         return
     by = pretty(cls.__qualname__)
     for name, held in list(vars(cls).items()):
-        if isinstance(held, staticmethod) and issubclass(cls, Function):
-            if name in ("forward", "backward", "setup_context"):
+        if isinstance(held, staticmethod) and kind is not None:
+            if name in kind.methods:
                 yield Link(f"its {name}", held.__func__, by)
         elif not name.startswith("__") and name != "_needs":
             yield Link(f"class attribute .{name}", held, by)
@@ -280,7 +279,7 @@ def _instance(holder: Any) -> Iterator[Link]:
                 yield Link(f"inside a {by}", held)
 
 
-_READERS: tuple[tuple[Any, Any], ...] = (
+_READERS: list[tuple[Any, Callable[[Any], Iterator[Link]]]] = [
     (Tensor, _tensor),
     (np.ndarray, _array),
     (Node, _node),
@@ -300,7 +299,12 @@ _READERS: tuple[tuple[Any, Any], ...] = (
     (BaseException, _exception),
     (type, _class),
     ((types.ModuleType, types.FrameType, types.BuiltinFunctionType), _nothing),
-)
+]
+
+
+def add_readers(*readers: tuple[Any, Callable[[Any], Iterator[Link]]]) -> None:
+    """Make `links` know more types: pairs of a type, or a tuple of types, and its reader."""
+    _READERS.extend(readers)
 
 
 def locals_of(frame: types.FrameType) -> list[tuple[str, Any]]:
@@ -347,7 +351,7 @@ def _key(key: Any) -> str:
     )
 
 
-def _line_of(function: Any, text: str) -> str:
+def line_of(function: Any, text: str) -> str:
     """`file:line` of the first line of a Function's forward with `text` in it."""
     try:
         lines, first = inspect.getsourcelines(function.forward)

@@ -15,12 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..autograd.callsite import file_of, is_machinery
-from ..autograd.saved import owner
-from ..autograd.tensor import Tensor
 from .edges import INERT, Link, is_library, links, locals_of, user_modules
+from .kinds import OWN, Kind, is_memory, kind_of, node_label
 from .remedies import remedy_for
 
 #: How many objects a search looks at before it says that it stopped.
@@ -34,7 +31,9 @@ _NOTEBOOK = re.compile(r"_{1,3}|_\d+|Out|_oh|In|_ih|_dh|_i{1,3}|_i\d+")
 #: Roots that are no variable of the user.
 _UNSEEN_ROOTS = ("the notebook's", "sys.last_")
 #: How a variable holds its own memory: nothing to tell.
-_PLAIN = frozenset({"its array", "its array, a view", ".grad", "view of"})
+PLAIN = frozenset({"its array", "its array, a view", "its storage", ".grad", "view of"})
+#: How a model or an optimizer holds what it is made of: nothing to tell either.
+STATE = ("module '", "parameter '", "buffer '", "optimizer state '")
 
 #: How memory is held without being seen in a variable or a container.
 _HIDDEN = ("closure", "default", "ctx attribute", "hook", "global")
@@ -70,30 +69,43 @@ class Chain:
     nbytes: int
     others: int = 0
     stopped: bool = False
+    #: Whether the tensor that lies on the memory, at the end of the chain, was recorded by an op.
+    has_history: bool = False
 
     @property
     def is_plain(self) -> bool:
-        """Whether a plain variable, or the `.grad` of one, holds it: nothing hidden."""
+        """Whether a plain variable, the `.grad` of one, or a model holds it: nothing hidden."""
         if self.hops and self.hops[0].how.startswith(_UNSEEN_ROOTS):
             return False
-        return all(hop.how in _PLAIN for hop in self.hops[1:])
+        for hop in reversed(self.hops[1:]):
+            if hop.how.startswith(STATE):
+                return True  # however the model itself is held
+            if hop.how not in PLAIN:
+                return False
+        return True
 
     @property
     def cut(self) -> int:
         """Which hop matters, by its place: the last that hides what it holds."""
-        telling = [at for at, hop in enumerate(self.hops) if at and hop.how not in _PLAIN]
+        telling = [
+            at
+            for at, hop in enumerate(self.hops)
+            if at and hop.how not in PLAIN and not hop.how.startswith(STATE)
+        ]
         hidden = [at for at in telling if self.hops[at].how.startswith(_HIDDEN)]
         return (hidden or telling or [0])[-1]
 
     @property
     def line(self) -> str:
-        """The hop that matters in one line: `make_relu.backward, closure cell 'z' (tour.py:41)`.
+        """The hop that matters in one line: `make_relu.backward, closure cell 'z' (tour.py:41)`."""
+        return self.told(self.cut) if self.hops else "nothing that a name leads to"
+
+    def told(self, at: int) -> str:
+        """The hop at this place in one line.
 
         A step into a container is told with the name of the container: `global 'cache'[0]`.
         """
-        if not self.hops:
-            return "nothing that a name leads to"
-        at, steps = self.cut, ""
+        steps = ""
         while at and self.hops[at].how.startswith("["):
             steps = self.hops[at].how + steps
             at -= 1
@@ -104,6 +116,12 @@ class Chain:
             if before.how in ("its forward", "its backward", "its setup_context"):
                 by = f"{before.by}.{before.how.removeprefix('its ')}"
         return f"{by + ', ' if by else ''}{hop.how}{steps}{where}"
+
+    @property
+    def around(self) -> str:
+        """The edges of a cycle in order, each with its line where one is known."""
+        edges = (hop.how + (f" ({hop.where})" if hop.where else "") for hop in self.hops[1:])
+        return "a cycle: " + " → ".join(edges)
 
     @property
     def remedy(self) -> str:
@@ -160,7 +178,7 @@ def why_alive(x: Any) -> Chain:
         way out: let the function end, or del the variable in it
     """
     caller = sys._getframe(1)
-    given = type(x) is Tensor or isinstance(x, np.ndarray)
+    given = kind_of(x) is not None
     passed = passed_names(caller, "why_alive") if given else []
     if isinstance(x, str):
         x = _named(x)
@@ -168,19 +186,18 @@ def why_alive(x: Any) -> Chain:
         x = x()
     if x is None:
         return Chain((), 0)
-    if type(x) is Tensor:
-        x = x._data
-    if not isinstance(x, np.ndarray):
+    kind = kind_of(x)
+    if kind is None:
         raise TypeError(
             "why_alive takes a tensor, a weak reference to one, or a buffer's name, not "
             f"{type(x).__name__}"
         )
-    target = owner(x)
-    return search(target, caller, passed) or Chain((), target.nbytes)
+    target = kind.owner(x)
+    return search(target, caller, passed) or Chain((), kind.nbytes(target))
 
 
 def _named(name: str) -> Any:
-    """The array of the buffer called `name`, None if it is gone."""
+    """The memory of the buffer called `name`, None if it is gone."""
     trace = last_trace()
     if trace is None or name not in (known := trace.arrays()):
         raise ValueError(f"there is no buffer named '{name}' in the last trace")
@@ -192,15 +209,15 @@ def why_alive_array(array: Any) -> Chain | None:
     return search(array, sys._getframe(1))
 
 
-def name_of(data: Any) -> str | None:
+def name_of(data: Any, kind: Kind = OWN) -> str | None:
     """The name by which the innermost frames know the tensor on `data`: `W`, `layer.W`, `W[0]`.
 
-    Looks one step into lists, dicts and objects, not further.
+    Looks one step into lists, dicts and objects, not further; a model is asked for its parameters.
     """
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not is_machinery(frame.f_globals):
-            found = _name_in(locals_of(frame), data)
+        if not is_machinery(frame.f_globals) and not is_library(frame.f_code.co_filename):
+            found = _name_in(locals_of(frame), data, kind)
             if found is not None:
                 return found
             if frame.f_code.co_name == "<module>":
@@ -209,28 +226,32 @@ def name_of(data: Any) -> str | None:
     return None
 
 
-def _name_in(variables: list[tuple[str, Any]], data: Any) -> str | None:
+def _name_in(variables: list[tuple[str, Any]], data: Any, kind: Kind) -> str | None:
     inside = None
     for name, value in variables:
         if name.startswith("_"):
             continue
-        if type(value) is Tensor:
-            if value._data is data:
-                return name
-        elif inside is None and isinstance(value, list | tuple | dict) and len(value) <= 64:
-            items = value.items() if isinstance(value, dict) else enumerate(value)
-            for key, item in items:
-                if type(item) is Tensor and item._data is data:
-                    inside = f"{name}[{key!r}]" if isinstance(key, int | str) else None
-        elif (
-            inside is None
-            and type(getattr(value, "__dict__", None)) is dict
-            and not isinstance(value, type | types.ModuleType)
-        ):
-            for key, item in list(vars(value).items()):
-                if type(item) is Tensor and item._data is data:
-                    inside = key if name == "self" else f"{name}.{key}"
+        if kind.is_on(value, data):
+            return name
+        if inside is None:
+            inside = _step_in(name, value, data, kind)
     return inside
+
+
+def _step_in(name: str, value: Any, data: Any, kind: Kind) -> str | None:
+    """The name of the tensor on `data`, if `value`, called `name`, holds it."""
+    if isinstance(value, list | tuple | dict) and len(value) <= 64:
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            if kind.is_on(item, data) and isinstance(key, int | str):
+                return f"{name}[{key!r}]"
+    elif type(getattr(value, "__dict__", None)) is dict and not isinstance(
+        value, type | types.ModuleType
+    ):
+        for key, item in [*list(vars(value).items()), *kind.parts(value)]:
+            if kind.is_on(item, data):
+                return str(key) if name == "self" else f"{name}.{key}"
+    return None
 
 
 def passed_names(frame: types.FrameType, function: str) -> list[str]:
@@ -252,7 +273,7 @@ def passed_names(frame: types.FrameType, function: str) -> list[str]:
     return []
 
 
-def _roots(
+def named_roots(
     frame: types.FrameType | None, passed: Sequence[str]
 ) -> tuple[list[tuple[Any, Hop]], list[tuple[Any, Hop]]]:
     """What the names lead to: locals of the frames, innermost first, then globals of user modules.
@@ -320,23 +341,27 @@ def _last_errors() -> list[tuple[Any, Hop]]:
 
 
 def search(target: Any, frame: types.FrameType | None, passed: Sequence[str] = ()) -> Chain | None:
-    """The chain to the owning array `target`: from the user's names, or else from libraries'.
+    """The chain to the memory that `target` owns: from the user's names, or else from libraries'.
 
     `passed` are names of the innermost user frame that do not count.
     """
-    own, foreign = _roots(frame, passed)
-    found = _Search(target, own, SEARCH_LIMIT).chain()
+    own, foreign = named_roots(frame, passed)
+    found = Search([target], own, SEARCH_LIMIT).chain(target)
     if (found is None or not found.hops) and foreign:
-        other = _Search(target, foreign, FOREIGN_LIMIT).chain()
+        other = Search([target], foreign, FOREIGN_LIMIT).chain(target)
         return other if other is not None and other.hops else found
     return found
 
 
-class _Search:
-    """Breadth first from names to one array: the first hit is a shortest chain."""
+def search_all(targets: list[Any], frame: types.FrameType | None) -> "Search":
+    """One search for the memory of many owners, from the user's names alone."""
+    return Search(targets, named_roots(frame, ())[0], SEARCH_LIMIT)
 
-    def __init__(self, target: Any, roots: list[tuple[Any, Hop]], limit: int) -> None:
-        self.target = target
+
+class Search:
+    """Breadth first from names to owners of memory: the first hit is a shortest chain."""
+
+    def __init__(self, targets: list[Any], roots: list[tuple[Any, Hop]], limit: int) -> None:
         self.stopped = False
         self.limit = limit
         #: For each object met: the first way to it, as (the object before, or None; the edge).
@@ -345,11 +370,14 @@ class _Search:
         self.parents: dict[int, list[int]] = {}
         self.names: dict[int, list[str]] = {}
         self._met: list[Any] = []  # an id stands for one object only while that object lives
+        self._objects: dict[int, Any] = {}  # the same by id, made when asked for
         self._queue: deque[Any] = deque()
         for value, hop in roots:
             self.names.setdefault(id(value), []).append(hop.how)
             self._meet(value, None, hop)
-        self._hits: list[int] = []
+        #: For each target: the objects met that are its memory.
+        self._hits: dict[int, list[int]] = {id(target): [] for target in targets}
+        self._open = len(self._hits)  # how many have no hit yet
         self._run()
 
     def _meet(self, held: Any, holder: int | None, edge: Link | Hop) -> None:
@@ -364,38 +392,67 @@ class _Search:
     def _run(self) -> None:
         while self._queue:
             holder = self._queue.popleft()
-            if isinstance(holder, np.ndarray) and owner(holder) is self.target:
-                if not self._hits:
-                    self.limit = min(self.limit, len(self._met) + COUNT_LIMIT)
-                self._hits.append(id(holder))
+            hits = self._hits_of(holder)
+            if hits is not None:
+                if not hits:
+                    self._open -= 1
+                    if not self._open:
+                        self.limit = min(self.limit, len(self._met) + COUNT_LIMIT)
+                hits.append(id(holder))
                 continue
             if len(self._met) > self.limit:
-                self.stopped = not self._hits
+                self.stopped = self._open > 0
                 return
             key = id(holder)
             for link in links(holder):
                 if not isinstance(link.held, INERT):
                     self._meet(link.held, key, link)
 
-    def chain(self) -> Chain | None:
-        """The shortest chain, or None where no name leads to the array."""
-        if not self._hits:
-            return Chain((), self.target.nbytes, stopped=True) if self.stopped else None
+    def _hits_of(self, holder: Any) -> list[int] | None:
+        """The hits of the target whose memory `holder` is, None for any other object."""
+        kind = kind_of(holder) if is_memory(holder) else None
+        return None if kind is None else self._hits.get(id(kind.owner(holder)))
+
+    def reached(self, x: Any) -> bool:
+        """Whether a name leads to `x`."""
+        return id(x) in self.first
+
+    def root(self, target: Any) -> Any:
+        """The object that the shortest chain to `target` begins with, None if there is no chain."""
+        key: int | None = next(iter(self._hits[id(target)]), None)
+        begin = key
+        while key is not None:
+            begin, key = key, self.first[key][0]
+        return self._object(begin)
+
+    def _object(self, key: int | None) -> Any:
+        """The object that was met under this id."""
+        if not self._objects:
+            self._objects = {id(met): met for met in self._met}
+        return None if key is None else self._objects[key]
+
+    def chain(self, target: Any) -> Chain | None:
+        """The shortest chain to `target`, or None where no name leads there."""
+        kind, hits = kind_of(target), self._hits[id(target)]
+        nbytes = 0 if kind is None else kind.nbytes(target)
+        if not hits:
+            return Chain((), nbytes, stopped=True) if self.stopped else None
         hops: list[Hop] = []
-        key: int | None = self._hits[0]
+        key: int | None = hits[0]
+        tensor = self._object(self.first[hits[0]][0])
+        history = kind is not None and kind.has_history(tensor)
         while key is not None:
             key, edge = self.first[key]
             if isinstance(edge, Link):
                 edge = Hop(shown(edge.held), edge.how, edge.by, edge.where)
             hops.append(edge)
-        return Chain(
-            tuple(reversed(hops)), self.target.nbytes, self._count_names() - 1, self.stopped
-        )
+        others = self._count_names(hits) - 1
+        return Chain(tuple(reversed(hops)), nbytes, others, self.stopped, history)
 
-    def _count_names(self) -> int:
-        """How many names lead to the array, by whatever way."""
+    def _count_names(self, hits: list[int]) -> int:
+        """How many names lead to the memory, by whatever way."""
         names: set[str] = set()
-        seen, stack = set(self._hits), list(self._hits)
+        seen, stack = set(hits), list(hits)
         while stack:
             key = stack.pop()
             names.update(self.names.get(key, ()))
@@ -408,16 +465,15 @@ class _Search:
 
 def shown(value: Any) -> str:
     """What a chain calls an object: no address, no value."""
-    if type(value) is Tensor:
-        return f"tensor {value.shape}"
-    if isinstance(value, np.ndarray):
-        return f"array {value.shape}, {value.nbytes} bytes"
+    kind = kind_of(value)
+    if kind is not None:
+        return kind.shown(value)
     if isinstance(value, types.FunctionType):
         return f"function {value.__qualname__.replace('.<locals>', '')}"
     if isinstance(value, type):
         return f"class {value.__name__}"
-    label = getattr(value, "label", None) if hasattr(type(value), "_is_node") else None
+    label = node_label(value)
     if label:
-        return str(label)
+        return label
     name = type(value).__name__
     return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"

@@ -5,6 +5,8 @@ _REMEDIES = (
     ("closure cell", "save it with ctx.save_for_backward, or pass it as an argument"),
     ("default of", "save it with ctx.save_for_backward, or pass it as an argument"),
     ("ctx attribute", "save it with ctx.save_for_backward, which backward releases"),
+    ("saved view of the output", "save the output itself, and take the view in backward"),
+    ("packed output", "let the pack hook return tensor.detach(), which has no history"),
     ("saved", "run backward, or let the output go"),
     ("hook", "capture weakref.ref(tensor) in the hook, and remove the hook when done"),
     ("pre hook", "capture weakref.ref(tensor) in the hook, and remove the hook when done"),

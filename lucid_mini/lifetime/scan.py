@@ -5,14 +5,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..autograd.engine import reachable
-from ..autograd.function import Function
 from ..autograd.node import Node
-from ..autograd.saved import owner
 from ..autograd.tensor import Tensor
 from .edges import Link, global_reads, links
+from .kinds import OWN, Kind, is_node, kind_of, kind_of_function
 from .remedies import remedy_for
 
 #: How many objects are looked at for one function before the scan says that it stopped.
@@ -100,30 +97,21 @@ def scan(tensor_or_function: Any) -> Findings:
             roots += list(links(tensor_or_function._node))
     elif isinstance(tensor_or_function, Node):
         roots = _of_graph([tensor_or_function])
-    elif isinstance(tensor_or_function, type) and issubclass(tensor_or_function, Function):
-        roots = _of_class(tensor_or_function)
     elif callable(tensor_or_function):
-        roots = _of_callable(tensor_or_function)
+        roots = of_callable(tensor_or_function)
     else:
         raise TypeError(
             "scan takes a tensor, a node, a Function or a callable, not "
             f"{type(tensor_or_function).__name__}"
         )
-    return _follow(roots)
+    return follow(roots)
 
 
-def _of_class(function: type[Function]) -> list[Link]:
-    found: list[Link] = []
-    for method in (function.forward, function.backward, function.setup_context):
-        if isinstance(method, types.FunctionType) and method.__module__ != Function.__module__:
-            found += [
-                link._replace(by=f"{function.__name__}.{method.__name__}")
-                for link in _of_callable(method)
-            ]
-    return found
-
-
-def _of_callable(function: Any) -> list[Link]:
+def of_callable(function: Any) -> list[Link]:
+    """What a function, or each method of a Function class, holds itself."""
+    kind = kind_of_function(function) if isinstance(function, type) else None
+    if kind is not None:
+        return _of_class(function, kind)
     found = list(links(function))
     if isinstance(function, types.FunctionType):
         # A global that is itself a function, class or module is code, not a capture.
@@ -135,9 +123,20 @@ def _of_callable(function: Any) -> list[Link]:
     return found
 
 
+def _of_class(function: type, kind: Kind) -> list[Link]:
+    found: list[Link] = []
+    for name in kind.methods:
+        method = getattr(function, name, None)
+        if isinstance(method, types.FunctionType) and method.__module__ != kind.function.__module__:
+            found += [
+                link._replace(by=f"{function.__name__}.{name}") for link in of_callable(method)
+            ]
+    return found
+
+
 def _of_graph(starts: list[Any]) -> list[Link]:
     found: list[Link] = []
-    functions: dict[type[Function], None] = {}
+    functions: dict[type, None] = {}
     for node in reachable(starts):
         functions.setdefault(node.function)
         found += [
@@ -147,11 +146,11 @@ def _of_graph(starts: list[Any]) -> list[Link]:
         ]
         found += [link for link in links(node) if "hook" in link.how]
     for function in functions:
-        found += _of_class(function)
+        found += of_callable(function)
     return found
 
 
-def _follow(roots: list[Link]) -> Findings:
+def follow(roots: list[Link]) -> Findings:
     """Each tensor and array behind `roots`, once, under the root that leads to it first."""
     found: dict[int, tuple[Any, Link, str, list[str]]] = {}
     seen: set[int] = set()
@@ -160,12 +159,12 @@ def _follow(roots: list[Link]) -> Findings:
     queue: deque[tuple[Any, Link, str]] = deque((link.held, link, "") for link in roots)
     while queue and not stopped:
         held, root, path = queue.popleft()
-        if type(held) is Tensor or isinstance(held, np.ndarray):
+        if kind_of(held) is not None:
             _, first, _, others = found.setdefault(id(held), (held, root, path, []))
             if root.by not in (first.by, *others):
                 others.append(root.by)
             continue
-        if id(held) in seen or isinstance(held, types.ModuleType | Node):
+        if id(held) in seen or isinstance(held, types.ModuleType) or is_node(held):
             continue
         seen.add(id(held))
         keep.append(held)
@@ -179,17 +178,17 @@ def _follow(roots: list[Link]) -> Findings:
 
 
 def _finding(held: Any, root: Link, path: str, others: list[str]) -> Finding:
-    is_tensor = type(held) is Tensor
-    data: Any = held._data if is_tensor else held
+    kind = kind_of(held) or OWN
+    owner = kind.owner(held)
     return Finding(
         holder=root.by,
         how=root.how + path,
-        shape=data.shape,
-        nbytes=owner(data).nbytes,
+        shape=kind.shape(held),
+        nbytes=0 if owner is None else kind.nbytes(owner),
         where=root.where,
-        has_history=is_tensor and not held.is_leaf,
+        has_history=kind.has_history(held),
         fix=_sentence(remedy_for(root.how)),
-        is_parameter=is_tensor and held.is_leaf and held.requires_grad,
+        is_parameter=kind.is_parameter(held),
         also=tuple(others),
     )
 

@@ -430,7 +430,9 @@ def test_a_cycle_is_told_with_its_members_in_order() -> None:  # R107
         with lm.lifetime.trace() as trace:
             Keeps.apply(lm.ones(5, requires_grad=True))
         found = {b.nbytes: b for b in trace.survivors() if b.verdict == "cycle"}
-        assert found[40].holder == "a cycle: grad_fn → ctx → ctx attribute 'y'"
+        line = Keeps.forward.__code__.co_firstlineno + 3
+        edges = f"grad_fn → ctx → ctx attribute 'y' (test_holders.py:{line})"
+        assert found[40].holder == f"a cycle: {edges}"
     finally:
         gc.enable()
 
