@@ -51,7 +51,17 @@ FILES = {
         ["dump"],
         ["__init__"],
     ],
-    "bridge": [["installed"], ["array"], ["from_torch", "functions"], ["torch"], ["__init__"]],
+    "bridge": [
+        ["installed"],
+        ["internals"],
+        ["objects"],
+        ["nodes", "scan", "unnamed"],
+        ["tracing"],
+        ["array"],
+        ["from_torch", "functions"],
+        ["torch"],
+        ["__init__"],
+    ],
 }
 #: Packages that only some functions need: imported there, when called.
 OPTIONAL = {"matplotlib", "graphviz", "IPython", "torch", "tqdm", "jupyterlab", "sphinx", "pytest"}
