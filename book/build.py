@@ -3,7 +3,8 @@
     book/src/NN_name.py -> jupytext -> run from the first cell -> normalised -> book/NN_name.ipynb
 
 The same for `book/src/solutions`. A second run changes no byte. `--check` writes nothing: it says
-which cell differs from what the sources make, and ends with exit code 1 if one does.
+which cell differs from what the sources make, and ends with exit code 1 if one does. A chapter that
+needs what is not installed is left out, and named.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from book.kernels import prepare
+from book.needs import missing
 
 BOOK = Path(__file__).resolve().parent
 SOURCES = BOOK / "src"
@@ -248,6 +250,9 @@ def _run(chosen: list[Path], check: bool, *, complete: bool) -> int:
     for source in chosen:
         target = notebook_of(source)
         name = target.relative_to(BOOK).as_posix()
+        if reason := missing(source):
+            print(f"{name}: left as it is, for {reason}")
+            continue
         built = build(source, pictures)
         stored = target.read_text(encoding="utf-8") if target.exists() else ""
         if check:

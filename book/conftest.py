@@ -4,7 +4,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from book.kernels import prepare
+from book.needs import missing
 
 #: Pictures are compared by their text twins, which every figure has: the programs that draw differ
 #: between machines.
@@ -25,3 +28,14 @@ def pytest_collectstart(collector: Any) -> None:
     if not _settings:
         _settings.append(tempfile.TemporaryDirectory())
         prepare(Path(_settings[0].name))
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Leave out the cells of a chapter that needs what is not installed; the reason is printed."""
+    reasons: dict[Path, str] = {}
+    for item in items:
+        if type(item).__name__ == "IPyNbCell":
+            if item.path not in reasons:
+                reasons[item.path] = missing(item.path)
+            if reasons[item.path]:
+                item.add_marker(pytest.mark.skip(reason=reasons[item.path]))

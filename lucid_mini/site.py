@@ -111,9 +111,11 @@ def _relinked(text: str, page: Path, root: Path, places: Mapping[Path, Path]) ->
         name, path, anchor = link.groups(default="")
         found = Path(os.path.normpath(page.parent / path))
         place = places.get(found) or _MOVED.get(found.as_posix())
+        if place is None and found.parts[:1] == ("docs",) and (root / found).is_file():
+            place = found.relative_to("docs")  # a picture
         if place is not None:
             return f"[{name}]({Path(os.path.relpath(place, here)).as_posix()}{anchor})"
-        if found.parts[0] == "docs" or not (root / found).exists():
+        if not (root / found).exists():
             return link[0]
         return name if "`" in name else f"`{name}`"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from prose import function_of, inline, public
+from prose import inline, public
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
@@ -294,7 +294,7 @@ def _summary(value: Any) -> str:
     """The first sentence of a docstring, without its labels."""
     if inspect.ismemberdescriptor(value):
         return SLOTS[value.__name__]
-    text = inspect.getdoc(function_of(value) or value) or ""
+    text = inspect.getdoc(value) or ""
     first = " ".join(re.split(r"   +[A-Z]\w+: |\n\n", text)[0].split())
     return inline(re.split(r"(?<=[.!?]) (?=[A-Z`])", first)[0])
 

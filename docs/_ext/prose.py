@@ -167,40 +167,23 @@ def _escaped(text: str) -> str:
 
 
 def _docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    function = function_of(obj)
-    text = inspect.getdoc(function) if function is not None else "\n".join(lines)
-    lines[:] = restructured(text or "")
+    lines[:] = restructured("\n".join(lines))
 
 
 def _signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, result: str
 ) -> tuple[str | None, str | None]:
-    """An op that is a Function as it is has the arguments of its `forward`, less ctx."""
+    """A signature with the names of NumPy's wide types in place of all that they stand for."""
     if obj is Function:  # never made: it is its class that is called
         return "", ""
-    function = function_of(obj)
-    if function is None:
-        return _readable(signature), _readable(result)
-    arguments = list(inspect.signature(function.forward).parameters)[2 if what == "method" else 1 :]
-    return f"({', '.join(arguments)})", ""
+    says = result not in (None, "Any", "~typing.Any")
+    return _readable(signature), _readable(result) if says else ""
 
 
 def _readable(text: str | None) -> str | None:
-    """A signature with the names of NumPy's wide types in place of all that they stand for."""
     for long, short in _WIDE.items():
         text = text and text.replace(long, short)
     return text
-
-
-def function_of(obj: Any) -> type[Function] | None:
-    """The Function whose `apply` this is, of an op that is bound as it is."""
-    if not inspect.isfunction(obj) or not obj.__qualname__.endswith(".apply"):
-        return None
-    if "cls" not in obj.__code__.co_freevars:
-        return None
-    cell = (obj.__closure__ or ())[obj.__code__.co_freevars.index("cls")]
-    found = cell.cell_contents
-    return found if isinstance(found, type) and issubclass(found, Function) else None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from .anomaly import detect_anomaly
 from .ctx import AutogradContext, FunctionCtx
 from .dump import dump, stats
 from .engine import Step
-from .function import Function, autograd_function, once_differentiable
+from .function import Function, autograd_function
 from .hooks import RemovableHandle
 from .node import AccumulateGrad, Edge, Node
+from .once import once_differentiable
 from .passes import backward, grad, steps
 from .saved_hooks import allow_mutation_on_saved_tensors, save_on_disk, saved_tensors_hooks
 

@@ -5,13 +5,14 @@ from types import CodeType, FrameType
 from typing import Any
 
 _PACKAGE = __name__.split(".", 1)[0]
-_INSIDE = f"{_PACKAGE}."
+#: The inside of the package; under `lm.bridge.torch` PyTorch stands between it and the user's line.
+_INSIDE = (f"{_PACKAGE}.", "torch.")
 #: Modules of the package that are programs a user runs, and not its machinery.
 _PROGRAMS = frozenset({f"{_PACKAGE}.tour"})
 
 
 def is_machinery(variables: dict[str, Any]) -> bool:
-    """Whether the module with these globals belongs to the inside of the package."""
+    """Whether the module with these globals belongs to the inside of the package, or of PyTorch."""
     name: str = variables.get("__name__", "")
     return name.startswith(_INSIDE) and name not in _PROGRAMS
 

@@ -365,10 +365,16 @@ class FunctionCtx(_Fields):
             >>> ctx.saved_variables[0], ctx.saved_variables.slope, ctx.saved_variables["slope"]
             (tensor([0.]), 0.1, 0.1)
         """
-        slots, named = self._saved, self._named or {}
+        slots = self._saved
         if type(slots) is not tuple:
             slots = self._no_slots(slots)
-        values = self._as_arrays(slots) if self._phase is ARRAYS else self._unpack(slots)
+        return self._with_names(
+            self._as_arrays(slots) if self._phase is ARRAYS else self._unpack(slots)
+        )
+
+    def _with_names(self, values: tuple[Any, ...]) -> SavedVariables:
+        """`values`, what was saved, each under its name or position, and the objects saved too."""
+        named = self._named or {}
         positional = len(values) - sum(type(at) is int for at in named.values())
         found: dict[Any, Any] = dict(enumerate(values[:positional]))
         for name, at in named.items():

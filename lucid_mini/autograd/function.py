@@ -9,7 +9,6 @@
 Built-in ops and a reader's own go through this one function.
 """
 
-import functools
 import inspect
 from collections.abc import Callable
 from sys import getrefcount
@@ -18,12 +17,11 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from .. import events
-from ..errors import AutogradError, CtxUsageError
+from ..errors import CtxUsageError
 from . import saved
 from .captures import Capture, captures_of, contents, warn_of_captures
 from .ctx import (
     _SMALL,
-    ARRAYS,
     FORWARD,
     FORWARD_UNRECORDED,
     IDLE,
@@ -39,7 +37,7 @@ from .ctx import (
 from .engine import NOT_A_TENSOR
 from .inside import tensors_inside
 from .mode import thread
-from .node import Edge, Meta, Node, _sequence, kind_of
+from .node import Meta, Node, _sequence, kind_of
 from .refcount import ALONE
 from .saved import (
     INFERENCE,
@@ -373,7 +371,15 @@ class Function:
 
     @classmethod
     def _by_name(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The call, with keyword arguments put where forward's signature has them.
+        """The call, with keyword arguments put where forward's signature has them."""
+        path, given = cls.bound(args, kwargs)
+        return path._apply(*given)
+
+    @classmethod
+    def bound(
+        cls, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> "tuple[type[Function], tuple[Any, ...]]":
+        """Which Function to call with which arguments by position, for a call with keywords.
 
         A parameter that was left out before one that was given gets its default. Keyword-only
         parameters and `**options` count as arguments after the positional ones.
@@ -393,9 +399,9 @@ class Function:
             if p.default is not p.empty:
                 bound.arguments.setdefault(p.name, p.default)
         if not bound.kwargs:
-            return cls._apply(*bound.args)
+            return cls, bound.args
         path = cls._keyword_path(len(bound.args), tuple(bound.kwargs))
-        return path._apply(*bound.args, *bound.kwargs.values())
+        return path, (*bound.args, *bound.kwargs.values())
 
     @classmethod
     def _keyword_path(cls, count: int, names: tuple[str, ...]) -> "type[Function]":
@@ -460,6 +466,7 @@ class Function:
                 if events.recorder is not None:
                     events.recorder.created(made[-1], "constant")
             else:
+                cls.refuse_foreign(args, index)
                 raise TypeError(
                     f"{cls.__name__}: argument '{cls.argument_names(index + 1)[index]}' is "
                     f"{_a(type(a).__name__)}; it must be a tensor, an array or a number"
@@ -484,9 +491,13 @@ class Function:
 
     @classmethod
     def _refuse_hidden(cls, args: tuple[Any, ...], index: int) -> None:
-        """Raise if argument `index` is a container with a tensor that requires grad in it."""
+        """Raise if argument `index` is a container with a tensor that requires grad in it.
+
+        A tensor of PyTorch would lose its gradient as well.
+        """
         if is_small(args[index]):
             return
+        cls.refuse_foreign(args, index)
         name = cls.argument_names(index + 1)[index]
         for path, tensor, _ in tensors_inside(args, index, name, closed=True):
             if tensor._node is not None:
@@ -495,6 +506,19 @@ class Function:
                     f"that holds a tensor which requires grad ({path}), and its gradient would be "
                     "lost. Pass tensors as separate arguments."
                 )
+
+    @classmethod
+    def refuse_foreign(cls, args: tuple[Any, ...], index: int) -> None:
+        """Raise if argument `index` is a tensor of PyTorch: recognised by name, never imported."""
+        kinds = type(args[index]).__mro__
+        if not any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in kinds):
+            return
+        raise TypeError(
+            f"{cls._kind}: argument '{cls.argument_names(index + 1)[index]}' of {cls.__name__} is "
+            "a tensor of PyTorch, and here it takes one of lucid_mini. Say it in PyTorch, with an "
+            "operator or a method (x * y, x.exp()), or take this Function over there with "
+            f"lm.bridge.torch.to_torch({cls.__name__}).apply(...)."
+        )
 
     @classmethod
     def _explain(cls, error: Exception, ctx: FunctionCtx, args: tuple[Any, ...]) -> None:
@@ -750,92 +774,3 @@ def autograd_function(
     call.__name__ = call.__qualname__ = name
     call.function = made  # type: ignore[attr-defined]
     return call
-
-
-def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """For a `backward` that cannot be differentiated: doing it nevertheless raises.
-
-    Under `create_graph` the rule runs with recording off, and with `arrays = True` on arrays, so it
-    may compute with NumPy alone. What it gives depends on the arguments of forward and on the
-    gradient, and whoever differentiates it is told so, anywhere in a chain (PyTorch is silent
-    where the gradient needs no gradient).
-    Raises (when differentiated a second time): AutogradError.
-
-    Example:
-        >>> class Round(lm.autograd.Function):
-        ...     @staticmethod
-        ...     def forward(ctx, x):
-        ...         return lm.tensor(np.round(x.numpy()))
-        ...
-        ...     @staticmethod
-        ...     @lm.autograd.once_differentiable
-        ...     def backward(ctx, grad):
-        ...         return grad  # straight through
-        >>> x = lm.tensor([0.7, 1.2], requires_grad=True)
-        >>> Round.apply(x).sum().backward()
-        >>> x.grad
-        tensor([1., 1.])
-    """
-
-    @functools.wraps(backward)
-    def once(ctx: FunctionCtx, *grads: Any) -> Any:
-        if not thread.mode.recording:
-            return backward(ctx, *grads)
-        node: Any = ctx._phase
-        arrays = isinstance(node, Node) and node.function.arrays
-        thread.mode.recording = False
-        try:
-            if arrays:
-                _set_phase(ctx, ARRAYS)
-                given = [None if grad is None else grad._data for grad in grads]
-                results = backward(ctx, *given)
-            else:
-                results = backward(ctx, *grads)
-        finally:
-            thread.mode.recording = True
-            _set_phase(ctx, node)
-        sources = [grad for grad in grads if grad is not None and grad._node is not None]
-        if isinstance(node, Node):
-            sources += [_end_of(edge) for edge in node.next_edges if edge.node]
-            label = f"{node.function.__name__}.backward ({node.label})"
-        else:
-            label = ctx._name
-
-        def closed(result: Any) -> Any:
-            if isinstance(result, np.ndarray | np.generic) and arrays:
-                result = wrap(np.asarray(result))
-            return OnceOnly.apply(result, label, *sources) if type(result) is Tensor else result
-
-        if isinstance(results, dict):
-            return {name: closed(result) for name, result in results.items()}
-        if isinstance(results, tuple | list):
-            return tuple([closed(result) for result in results])
-        return closed(results)
-
-    return once
-
-
-class OnceOnly(Function):
-    """Stands behind a rule that is `once_differentiable`: the value passes, its gradient raises."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, label: str, *sources: Tensor) -> Tensor:
-        """Keeps: nothing. `sources` are what the value depends on."""
-        ctx.label = label
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad: Any) -> NoReturn:
-        """Raise."""
-        raise AutogradError(
-            f"{ctx.label} is marked once_differentiable, and its gradient was differentiated. "
-            "Write the rule with tensor ops and take the mark away, or do not ask for a second "
-            "derivative through this Function."
-        )
-
-
-def _end_of(edge: Edge) -> Tensor:
-    """A tensor without elements whose history is `edge`."""
-    end = wrap(np.empty(0))
-    end._node, end._output_nr = edge
-    return end

@@ -16,11 +16,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Mode:
     """What one thread records, and what it runs."""
 
-    __slots__ = ("inference", "recording", "running")
+    __slots__ = ("along", "inference", "recording", "running")
 
     def __init__(self) -> None:
         self.recording = True
         self.inference = False
+        #: Set while another library records what is computed here: switches its recording along
+        #: with a block in another mode, and gives back what switches it back.
+        self.along: Callable[[bool], Callable[[], None]] | None = None
         #: The rules and hooks that run now, innermost first: (node, its gradients as tensors). What
         #: they were given must not be written meanwhile; in-place ops look here, nothing else does.
         self.running: tuple[tuple[Any, list[Any]], ...] = ()
@@ -53,8 +56,10 @@ class _ModeManager:
         self._found = threading.local()
 
     def __enter__(self) -> None:
+        along = thread.mode.along
+        back = None if along is None else along(self._recording)
         found = self._found.__dict__.setdefault("stack", [])
-        found.append((thread.mode.recording, thread.mode.inference))
+        found.append((thread.mode.recording, thread.mode.inference, back))
         if self._inference is not None:
             thread.mode.inference = self._inference
         # Recording inside inference_mode would save tensors that promise never to be saved.
@@ -66,7 +71,9 @@ class _ModeManager:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        thread.mode.recording, thread.mode.inference = self._found.stack.pop()
+        thread.mode.recording, thread.mode.inference, back = self._found.stack.pop()
+        if back is not None:
+            back()
 
     def __call__(self, function: F) -> F:
         """Run `function` in this mode. In a generator it holds while the body runs, not between."""

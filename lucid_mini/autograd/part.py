@@ -29,7 +29,11 @@ class Part:
 
     def whole(self) -> Array:
         """The gradient with its zeros."""
-        total: Array = np.zeros(self.shape, self.values.dtype)
+        values = self.values
+        if type(values) is np.ndarray:
+            total: Array = np.zeros(self.shape, values.dtype)
+        else:  # of another library, as the values are
+            total = np.zeros_like(values, shape=self.shape)
         self.add_to(total)
         return total
 

@@ -44,7 +44,7 @@ def call_rule(node: Any, grad: Any, create: bool) -> Any:
         _set_phase(ctx, IDLE)
         return grads
     if create:
-        _warn_of_intermediates(node)
+        _look_for_intermediates(node)
     else:
         grads_in = [None if g is None else frozen(g) for g in grads_in]
     _set_phase(ctx, node)
@@ -71,7 +71,7 @@ def _zeros(meta: Meta, create: bool) -> Any:
     return saved.wrap(zeros) if create else zeros
 
 
-def _warn_of_intermediates(node: Any) -> None:
+def _look_for_intermediates(node: Any) -> None:
     """Warn if `node` saved a tensor that forward made on the way: its own history was not recorded.
 
     Only an argument that needs no gradient may be saved without a history. More such tensors than
@@ -87,14 +87,19 @@ def _warn_of_intermediates(node: Any) -> None:
     ]
     constants = sum(upstream is None for upstream in node._next_nodes)
     if len({id(slot) for slot in made}) > constants:
-        shapes = ", ".join(str(slot.shape) for slot in made)
-        warnings.warn(
-            f"{node.label} saved an intermediate (shape {shapes}) that is neither an argument nor "
-            "an output of its forward, so a second derivative takes it for a constant. Save "
-            f"arguments and outputs, and compute the rest in backward.",
-            SecondDerivativeWarning,
-            stacklevel=outer_level(),
-        )
+        warn_of_intermediates(node.label, [slot.shape for slot in made])
+
+
+def warn_of_intermediates(label: str, shapes: list[tuple[int, ...]]) -> None:
+    """Warn that the call `label` saved tensors of these shapes, which it had made on the way."""
+    shown = ", ".join(map(str, shapes))
+    warnings.warn(
+        f"{label} saved an intermediate (shape {shown}) that is neither an argument nor an output "
+        "of its forward, so a second derivative takes it for a constant. Save arguments and "
+        "outputs, and compute the rest in backward.",
+        SecondDerivativeWarning,
+        stacklevel=outer_level(),
+    )
 
 
 # -- what came back -------------------------------------------------------------------------------
@@ -156,7 +161,7 @@ def _as_arrays(grads: tuple[Any, ...], node: Any) -> tuple[Any, ...]:
         elif hasattr(g, "_memory"):
             arrays.append(g._data)
         elif node._next_nodes[index]:
-            _refuse_type(g, node, index, "a tensor")
+            refuse_type(g, node, index, "a tensor")
         else:
             arrays.append(g)
     return tuple(arrays)
@@ -176,10 +181,10 @@ def fit(g: Any, node: Any, index: int, create: bool) -> Any:
         elif type(g) is Part:
             g = g.whole()
     if not (hasattr(g, "_memory") if create else type(g) is np.ndarray):
-        _refuse_type(g, node, index, "a tensor" if create else "an array")
+        refuse_type(g, node, index, "a tensor" if create else "an array")
     if g.shape != shape:
         if not node.function.broadcasts or not broadcasts_to(shape, g.shape):
-            _refuse_shape(node, index, g.shape, shape)
+            refuse_shape(node, index, g.shape, shape)
         g = sum_to(g, shape)
     if g.dtype is not dtype:
         g = g.to(dtype) if create else g.astype(dtype)
@@ -188,7 +193,8 @@ def fit(g: Any, node: Any, index: int, create: bool) -> Any:
     return g
 
 
-def _refuse_type(g: Any, node: Any, index: int, wanted: str) -> NoReturn:
+def refuse_type(g: Any, node: Any, index: int, wanted: str) -> NoReturn:
+    """Raise because `g` is no gradient at all."""
     shape, _ = _meta(node, index)
     raise TypeError(
         f"{_rule(node)} returned {_a(type(g).__name__)} as the gradient of "
@@ -196,7 +202,8 @@ def _refuse_type(g: Any, node: Any, index: int, wanted: str) -> NoReturn:
     )
 
 
-def _refuse_shape(node: Any, index: int, got: tuple[int, ...], shape: tuple[int, ...]) -> NoReturn:
+def refuse_shape(node: Any, index: int, got: tuple[int, ...], shape: tuple[int, ...]) -> NoReturn:
+    """Raise because the gradient of argument `index` has another shape than the argument."""
     hint = " Return one of that shape."
     if broadcasts_to(shape, got):
         hint = f" Forward broadcast it; sum the gradient over axis {stretched_axes(shape, got)}."

@@ -185,6 +185,8 @@ class Tensor:
                 ...
             ValueError: assignment destination is read-only
         """
+        if type(self._data) is not np.ndarray:
+            return self._data.view()  # of another library: a copy or a view, as it can
         view = self._data[...]
         view.setflags(write=False)  # faster than `flags.writeable = False`
         return view
@@ -422,7 +424,8 @@ class Tensor:
             >>> x
             tensor([2., 2.])
         """
-        alias = wrap(self._data)
+        data: Any = self._data
+        alias = wrap(data if type(data) is np.ndarray else data.detach())
         alias._memory = memory_of(self)
         return alias
 

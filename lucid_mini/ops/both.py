@@ -1,5 +1,8 @@
 """The functions that a rule needs beside operators, for arrays and tensors alike.
 
+An array is NumPy's, or one of another library that answers to NumPy's functions (`FOREIGN`): what
+is faster on NumPy's alone asks for that type first.
+
 A rule is written once: in a first-order pass the engine hands it arrays, under `create_graph`
 tensors, which record what is done with them. Operators, `.sum(axis=…, keepdims=…)` and
 `.reshape(shape)` are spelled the same for both; this file has the rest.
@@ -45,14 +48,12 @@ def expand_to(x: Any, shape: tuple[int, ...]) -> Any:
     """`x` broadcast to `shape`, without a copy. The adjoint of `sum_to`."""
     if x.shape == shape:
         return x
-    if type(x) is Tensor:
-        return x.expand(shape)
-    if x.size == 1:
+    if type(x) is np.ndarray and x.size == 1:
         # Ten times as fast as np.broadcast_to, and the usual case: a scalar loss.
         view: Any = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
         view.flags.writeable = False
         return view
-    return np.broadcast_to(x, shape)
+    return x.expand(shape) if type(x) is Tensor else np.broadcast_to(x, shape)
 
 
 def permute(x: Any, axes: tuple[int, ...]) -> Any:
@@ -84,7 +85,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 def masked(x: Any, mask: Any) -> Any:
     """`x` where `mask` holds, 0 elsewhere; also of Inf and NaN, which 0 times makes NaN."""
-    if type(x) is Tensor:
+    if type(x) is not np.ndarray:
         return where(mask, x, 0.0)
     if mask.size >= MULTIPLY_FROM:
         flat = x.ravel()

@@ -24,7 +24,7 @@ class Index(Function):
         ctx.shape = x._data.shape
         _keep(ctx, index)
         data = x._data[index]
-        if type(data) is not np.ndarray:
+        if type(data) is not np.ndarray and isinstance(data, np.generic):
             parts = index if isinstance(index, tuple) else (index,)
             data = x._data[(*parts, ...)]  # a 0-d view in place of a NumPy scalar
         return fresh(data)

@@ -9,6 +9,10 @@ from ..autograd.tensor import Tensor
 
 Array = NDArray[Any]
 
+#: Types of arrays beside NumPy's that a tensor may stand on: a bridge to another library adds its
+#: own. They answer to NumPy's functions by `__array_ufunc__` and `__array_function__`.
+FOREIGN: set[type] = set()
+
 _KIND = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _new = object.__new__
 
@@ -19,7 +23,10 @@ def fresh(value: Any) -> Tensor:
     The same as `wrap`, written out: each op calls it once.
     """
     tensor: Tensor = _new(Tensor)
-    tensor._data = value if type(value) is np.ndarray else np.asarray(value)
+    if type(value) is np.ndarray or type(value) in FOREIGN:
+        tensor._data = value
+    else:
+        tensor._data = np.asarray(value)
     tensor._node = tensor._grad = tensor._memory = tensor._base = None
     tensor._output_nr = 0
     return tensor

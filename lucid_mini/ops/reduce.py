@@ -152,7 +152,9 @@ def _take(x: Array, dim: int, index: Array) -> Array:
 
 
 def _spread(x: Array, dim: int, index: Array, shape: tuple[int, ...]) -> Array:
-    out = np.zeros(shape, x.dtype)
+    out: Array = (
+        np.zeros(shape, x.dtype) if type(x) is np.ndarray else np.zeros_like(x, shape=shape)
+    )
     if out.ndim:
         np.add.at(out, _places(dim, index), x)
     else:
@@ -313,9 +315,9 @@ class CrossEntropy(Function):
         x, y = ctx.saved_tensors
         count = x.shape[0]
         if both.is_tensor(x):
-            chosen = np.zeros(x.shape, x.dtype)
-            chosen[np.arange(count), y._data] = 1.0
-            return (x.softmax(1) - fresh(chosen)) * (grad / count), None
+            chosen = both.zeros_like(x)
+            chosen._data[np.arange(count), y._data] = 1.0
+            return (x.softmax(1) - chosen) * (grad / count), None
         p = _softmax(x, 1)
         p[np.arange(count), y] -= 1.0
         p *= grad / count

@@ -199,6 +199,7 @@ def _several(tensors: Any, name: str) -> list[Any]:
         raise ValueError(f"{name} needs at least one tensor")
     for index, t in enumerate(several):
         if type(t) is not Tensor:
+            Cat.refuse_foreign((0, *several), index + 1)
             raise TypeError(f"{name}: item {index} is no tensor but {type(t).__name__}")
         if name == "stack" and t._data.shape != several[0]._data.shape:
             raise ValueError(

@@ -626,8 +626,10 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     if all(isinstance(part, np.ndarray) for part in (condition, x, y)):
         return np.where(condition, x, y)
     if type(condition) is not Tensor:
+        e.Where.refuse_foreign((condition,), 0)
         condition = tensor(condition)
     if type(x) is not Tensor and type(y) is not Tensor:
+        e.Where.refuse_foreign((condition, x), 1)
         x = tensor(x)
     return e.Where.apply(condition, x, y)
 

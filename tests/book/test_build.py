@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from book import build
+from book import build, needs
 
 SOURCE = """# %% [markdown]
 # # A chapter
@@ -77,6 +77,25 @@ def test_a_cell_that_fails_ends_the_build_with_its_message_and_writes_nothing(bo
     assert "04_a.py: a cell failed" in said
     assert "ZeroDivisionError" in said
     assert not (book / "04_a.ipynb").exists()
+
+
+def test_a_chapter_that_needs_what_is_not_installed_is_left_out_and_named(
+    book, monkeypatch, capsys
+):
+    monkeypatch.setattr(build, "missing", lambda source: "it needs a thing")
+    assert build.main(["--check"]) == 0
+    assert capsys.readouterr().out == "04_a.ipynb: left as it is, for it needs a thing\n"
+    assert not (book / "04_a.ipynb").exists()
+
+
+@pytest.mark.parametrize("text", ["import torch", '   "import torch\\n",'])
+def test_what_imports_pytorch_needs_it(tmp_path, monkeypatch, text):
+    path = tmp_path / "14_a"
+    path.write_text(f"# a chapter\n{text}\n", encoding="utf-8")
+    monkeypatch.setattr(needs, "_imports", lambda name: name != "torch")
+    assert needs.missing(path).startswith("it needs PyTorch")
+    path.write_text("# on PyTorch: import torch\n", encoding="utf-8")
+    assert needs.missing(path) == ""
 
 
 def test_a_name_that_fits_no_chapter_is_answered_with_those_there_are(book, capsys):

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from browser import chromium
@@ -11,9 +12,18 @@ from browser import chromium
 ROOT = Path(__file__).resolve().parents[2]
 
 
+class Build(NamedTuple):
+    """A folder, and what the command said that built the site there."""
+
+    folder: Path
+    code: int
+    said: str
+    complaints: str
+
+
 @pytest.fixture(scope="session")
-def sites(tmp_path_factory):
-    """The pages, built twice: at the same time, each in a process of its own."""
+def builds(tmp_path_factory):
+    """The site, built twice: at the same time, each in a process of its own."""
     for package in ("sphinx", "myst_nb", "sphinx_book_theme"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     folders = [tmp_path_factory.mktemp("site") / "pages" for _ in range(2)]
@@ -29,17 +39,19 @@ def sites(tmp_path_factory):
         )
         for folder in folders
     ]
-    for process, folder in zip(running, folders, strict=True):
-        said, complaints = process.communicate()
-        assert (process.returncode, complaints) == (0, ""), complaints
-        assert said == f"→ {folder / 'index.html'}\n"
-    return folders
+    said = [process.communicate() for process in running]
+    return [
+        Build(folder, process.returncode, *texts)
+        for folder, process, texts in zip(folders, running, said, strict=True)
+    ]
 
 
 @pytest.fixture(scope="session")
-def site(sites):
+def site(builds):
     """The folder of the built pages."""
-    return sites[0]
+    if builds[0].code:
+        pytest.fail("the site was not built: test_the_site_builds says why", pytrace=False)
+    return builds[0].folder
 
 
 @pytest.fixture(scope="session")
