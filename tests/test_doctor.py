@@ -254,6 +254,7 @@ class Net(torch.nn.Module):
         h = torch.zeros(1, 4)
         for step in x:
             h = self.cell(step, h)
+            h = h * 2
         return h
 
 out = Net()(torch.ones(6, 1, 4))
@@ -268,8 +269,7 @@ def test_parameters_in_a_cycle_of_plain_objects_are_no_leak(torch_script):
 def main():
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    friends = [model, optimizer]
-    friends.append(friends)
+    model.weight.friends = [model.weight, optimizer]
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
 

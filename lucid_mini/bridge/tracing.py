@@ -521,11 +521,12 @@ class TorchTrace(Record):
             self._op += 1
             self._op_starts.append(len(self._raw))
         for number, grad in enumerate(grads):
-            if isinstance(grad, torch.Tensor) and self._owner(grad) is not None:
-                serial = self._alloc(grad, ("made by", life, 0), life, None)
-                self._name_grad(serial, self._grad_name(life, leaf, number))
-                self._use(serial, life, None)
-                running.in_use.append(serial)
+            if isinstance(grad, torch.Tensor):
+                serial = self._met(grad, None, None)
+                if serial is not None:
+                    self._name_grad(serial, self._grad_name(life, leaf, number))
+                    self._use(serial, life, None)
+                    running.in_use.append(serial)
         self._phase = ("during", life)
 
     def _grad_name(self, life: NodeLife, leaf: Any, number: int) -> Any:

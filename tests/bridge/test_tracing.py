@@ -394,6 +394,22 @@ def test_if_the_trace_itself_fails_the_program_goes_on_and_is_told():
     assert isinstance(t.failure, TypeError)
 
 
+def test_two_traces_may_run_at_once_and_see_the_same():
+    x, w, b, y = arguments()
+    with trace() as outer, trace() as inner:
+        step(x, w, b, y)
+    assert outer.failure is inner.failure is None
+    assert [e.kind for e in outer.events] == [e.kind for e in inner.events]
+    assert repr(outer.saved()) == repr(inner.saved())
+
+
+def test_a_gradient_that_the_caller_gives_is_the_callers():
+    x, given = torch.ones(10, requires_grad=True), torch.ones(10)
+    with trace() as t:
+        (x * 2).backward(given)
+    assert [(b.name, b.existed) for b in t.buffers if b.name == "given"] == [("given", True)]
+
+
 def test_a_trace_is_entered_once():
     with trace() as t, pytest.raises(RuntimeError, match=r"lm\.bridge\.torch\.trace"):
         t.__enter__()
