@@ -4,10 +4,8 @@ Nothing is fetched, neither when the pages are built nor when they are read: no 
 MathJax is a file in `_static`.
 """
 
-import re
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
@@ -65,18 +63,3 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 mathjax_path = "mathjax/tex-svg.js"
-
-
-def only_what_is_there(app: Any, page: str, content: list[str]) -> None:
-    """Leave out of a list of pages what is not written: a name that ends in a star."""
-    found = app.project.docnames
-
-    def line(match: re.Match[str]) -> str:
-        return match[0] if any(name.startswith(match[1]) for name in found) else ""
-
-    content[0] = re.sub(r"^(\w[\w/]+)\*\n", line, content[0], flags=re.MULTILINE)
-
-
-def setup(app: Any) -> None:
-    """Hear of every page before it is read."""
-    app.connect("source-read", only_what_is_there)
