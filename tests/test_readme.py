@@ -1,12 +1,14 @@
 """The README says what is true: its example runs, its links lead somewhere."""
 
 import doctest
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 import lucid_mini as lm
+from benchmarks.facts import table
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -44,3 +46,8 @@ def test_the_map_names_what_is_there() -> None:
         for name in re.findall(r"\b([\w/]+(?:/|\.py))", line.split("   ")[0]):
             here = ROOT / name if not line.startswith("  ") else ROOT / "lucid_mini" / name
             assert here.exists(), f"{name} is in the map and not in the house"
+
+
+def test_the_comparison_is_what_the_benchmarks_found() -> None:
+    results = json.loads((ROOT / "benchmarks" / "results.json").read_text(encoding="utf-8"))
+    assert table(results["facts"]).strip() in README.read_text(encoding="utf-8")
