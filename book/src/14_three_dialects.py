@@ -6,6 +6,8 @@
 # PyTorch without being written again?
 
 # %%
+import gc
+
 import torch
 from exercises import check, reveal
 from show import attempt, start, table
@@ -221,6 +223,61 @@ print("and once more:    ", torch.autograd.gradgradcheck(Taken.apply, (x, 3)))
 # %% [markdown]
 # From here on it is an op of PyTorch like any other, in a module or on many machines:
 # [distributed](../docs/distributed.md).
+#
+# ## The diagnosis, over there
+#
+# The other thing that goes over is the question who keeps which bytes alive.
+# `lm.bridge.torch.trace()` watches a PyTorch program as `lm.lifetime.trace()` watches one of
+# lucid_mini. Below, a training loop; its Function keeps its output in the ctx, which PyTorch lets pass
+# without a word:
+
+
+# %%
+class Exp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.y = x.exp()
+        return ctx.y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.y
+
+
+class SavedExp(Exp):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return grad * y
+
+
+def train(function):
+    weights = torch.zeros(1000, dtype=torch.float64, requires_grad=True)
+    for _ in range(3):
+        loss = function.apply(weights * 1).sum()
+        loss.backward()
+
+
+gc.collect()
+gc.disable()  # what a counter of references cannot free, stays
+for function in (Exp, SavedExp):
+    with lm.bridge.torch.trace() as t:
+        train(function)
+    print(f"after {function.__name__}: {t.live_bytes():,} bytes alive")
+    for left in t.survivors():
+        print(f"  {left.name}, {left.nbytes:,} bytes: {left.holder}")
+gc.enable()
+
+# %% [markdown]
+# Each turn of the loop leaves its graph behind: the ctx, which in PyTorch is the node, holds the
+# output, and the output holds the node. Saved as it should be, nothing stays. For a whole script,
+# `lucid-mini doctor SCRIPT` runs it, and says the same with the line and the repair.
 #
 # ## Break it
 #
