@@ -18,8 +18,8 @@ ROOT = TESTS.parent
 
 @pytest.fixture(autouse=True)
 def a_search_that_does_not_walk_the_whole_test_run(monkeypatch):
-    """Thousands of tests are reachable here."""
-    monkeypatch.setattr(holders, "SEARCH_LIMIT", 20_000)
+    """Thousands of tests are reachable here; where a search stops, nothing is judged."""
+    monkeypatch.setattr(holders, "SEARCH_LIMIT", 200_000)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.function import Function
-from ..autograd.node import AccumulateGrad, Node
+from ..autograd.node import Node
 from ..autograd.saved import owner
 from ..autograd.tensor import Tensor
 
@@ -23,7 +23,7 @@ class Kind:
     #: What a program handles, what lies under it, and what stands in a graph.
     tensor: type = Tensor
     memory: type = np.ndarray
-    nodes: tuple[type, ...] = (Node, AccumulateGrad)
+    nodes: tuple[type, ...] = (Node,)
     #: The class of the ops that a user writes, and the methods of one that hold things.
     function: type = Function
     methods: tuple[str, ...] = ("forward", "backward", "setup_context")

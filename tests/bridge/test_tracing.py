@@ -21,7 +21,7 @@ trace = lm.bridge.torch.trace
 @pytest.fixture(autouse=True)
 def a_search_that_does_not_walk_the_whole_test_run(monkeypatch):
     """Thousands of tests are reachable here."""
-    monkeypatch.setattr(lm.lifetime.holders, "SEARCH_LIMIT", 20_000)
+    monkeypatch.setattr(lm.lifetime.holders, "SEARCH_LIMIT", 200_000)
     monkeypatch.setattr(lm.lifetime.holders, "FOREIGN_LIMIT", 5_000)
 
 
