@@ -365,7 +365,7 @@ def _node_table(node: dict[str, Any], shared: set[str], usual: set[str]) -> str:
     """The box of an op: its name, then a row per saved value. Dashed and white once released."""
     name, style, fill = f"<B>{_text(node['name'])}</B>", "SOLID", _HEAD
     if node["released"]:
-        name = _ink(f"{name}  released", FAINT_INK)
+        name = _ink(f"{name}&#160;&#160;released", FAINT_INK)
         style, fill = "DASHED", "#FFFFFF"
     rows = [f'<TR><TD COLSPAN="5" BGCOLOR="{fill}" CELLPADDING="4">{name}</TD></TR>']
     rows += [_row(row, node["released"], shared, usual) for row in node["saved"]]

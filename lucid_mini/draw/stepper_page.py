@@ -262,7 +262,7 @@ svg .m{fill:var(--faint)}
 .top{fill:none;stroke:var(--ink);stroke-width:1.6}
 .split{fill:none;stroke:var(--ink);stroke-width:.8}
 #cursor{fill:var(--use);fill-opacity:.22;stroke:var(--use);stroke-width:1.5}
-.strip{display:grid;grid-template-columns:repeat(auto-fill,minmax(240px,1fr));gap:12px;margin-top:14px}
+.strip{display:grid;grid-template-columns:repeat(auto-fill,minmax(288px,1fr));gap:12px;margin-top:14px}
 .strip>li{border:1px solid var(--rule);border-radius:6px;padding:8px;break-inside:avoid;
 font-size:12px;overflow-wrap:anywhere}
 .strip svg{display:block;margin:0 auto 6px;max-width:100%}
