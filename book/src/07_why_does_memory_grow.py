@@ -121,6 +121,7 @@ curves(
     y="bytes alive",
     title="Bytes alive during 8 iterations",
     caption=f"At the highest: {max(stairs):,} bytes, against {max(level):,}.",
+    steps=True,
 )
 
 # %% [markdown]

@@ -219,6 +219,8 @@ curves(
     title="One step, three ways",
     caption=f"Peaks: plain {plain_trace.peak():,}, in 6 parts {parts_trace.peak():,}, "
     f"on disk {disk_trace.peak():,} bytes.",
+    steps=True,
+    named="top",
 )
 
 # %% [markdown]

@@ -298,7 +298,8 @@ def _edge_label(source: str, output_nr: int, outputs: dict[str, Any]) -> str:
     output = outputs[source][output_nr]
     which = f"output {output_nr}: " if len(outputs[source]) > 1 else ""
     name = f"{shorten(output['tensor'], _LONGEST_NAME)} " if output["tensor"] else ""
-    return f" {which}{name}{shape_text(output['shape'])}"
+    # A plain blank at the beginning is dropped, and the line runs through the first letter.
+    return f"\N{NO-BREAK SPACE}{which}{name}{shape_text(output['shape'])}"
 
 
 def _key(graph: dict[str, Any], title: str) -> str:

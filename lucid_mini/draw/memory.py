@@ -483,11 +483,14 @@ def _paint_peak(
     """Peak and largest buffers, above the peak, on the side where there is more room."""
     at = x(curves.retained.peak_step + 0.5)
     left = at < (place.left + place.right) / 2
-    align, room = ("left", place.right - at) if left else ("right", at - place.left)
-    room = max(room, 150)
-    head = style.fit(curves.at_the_peak(), room, 8, bold=True)
-    sheet.text(at, place.top - 16, head, 8, bold=True, align=align, ground="white")
+    align = "left" if left else "right"
+    room = place.right - place.left
+    head = style.fit(curves.at_the_peak(), room, bold=True)
     parts = style.fit(curves.peak_buffers(), room)
+    # Words that are wider than that side begin, or end, a little further off.
+    wide = max(style.text_width(head, bold=True), style.text_width(parts))
+    at = min(at, place.right - wide) if left else max(at, place.left + wide)
+    sheet.text(at, place.top - 16, head, bold=True, align=align, ground="white")
     sheet.text(at, place.top - 6.5, parts, align=align, ink=style.FAINT_INK, ground="white")
 
 
