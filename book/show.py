@@ -20,6 +20,8 @@ from lucid_mini.draw import Figure
 _HERE = Path(__file__).parent
 #: Letters that fit into a line under a cell.
 _WIDTH = 84
+#: The code cells of the chapter that runs, for a name that is missing.
+_CELLS: list[str] = []
 
 
 def start(chapter: str) -> None:
@@ -34,14 +36,14 @@ def start(chapter: str) -> None:
         shell = get_ipython()  # type: ignore[name-defined]
     except NameError:
         return  # not in a notebook
-    sources = _code_cells(chapter)
+    _CELLS[:] = _code_cells(chapter)
 
     def say(shell: Any, kind: type, error: BaseException, trace: Any, tb_offset: Any = None) -> Any:
         name = getattr(error, "name", None)
         if kind is not NameError or not name:
             shell.showtraceback((kind, error, own_lines(trace)), tb_offset=tb_offset)
             return
-        sentence = missing(name, sources, list(shell.user_ns))
+        sentence = missing(name, _CELLS, list(shell.user_ns))
         shell._showtraceback(NameError, NameError(sentence), [f"NameError: {sentence}"])
 
     shell.set_custom_exc((Exception,), say)
@@ -131,6 +133,9 @@ def attempt() -> Iterator[None]:
         warnings.simplefilter("always")
         try:
             yield
+        except NameError as error:
+            skipped = error.name and _CELLS
+            text = _text(NameError(missing(error.name, _CELLS)) if skipped else error)
         except Exception as error:
             text = _text(error)
         else:

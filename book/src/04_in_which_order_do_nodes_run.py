@@ -234,8 +234,9 @@ curves(
 # %% [markdown]
 # ## The real engine
 #
-# It takes sequence numbers. Every node has one (`sequence_nr`), the `#3` in a label is it. This graph
-# uses a value several times; each row is one node that runs.
+# It takes sequence numbers. Every node has one (`sequence_nr`), the `#3` in a label is it. (PyTorch
+# does both: it counts, and of the nodes that are ready it takes the highest number.) This graph uses a
+# value several times; each row is one node that runs.
 
 # %%
 x = lm.tensor(2.0, requires_grad=True)

@@ -120,7 +120,8 @@ lm.draw.timeline(t)
 # From top to bottom: the batch comes in, activations are made, and of these only what a rule will
 # read is saved: the output of `relu`, for itself and for `matmul#4`, and the scores. After the dashed
 # line each rule turns one gradient into the next. The update at the end makes one product for each
-# parameter. How many bytes is that, together?
+# parameter (`mul In[…]`: an op without a node bears the number of its cell and line). How many
+# bytes is that, together?
 
 # %%
 lm.draw.memory(t)

@@ -133,6 +133,21 @@ def test_a_name_that_is_spelt_alike_is_offered():
     assert "Did you mean" not in show.missing("zzz", CELLS, ["loss"])
 
 
+def test_a_skipped_cell_is_named_where_errors_are_printed_too(capsys, monkeypatch):
+    monkeypatch.setattr(show, "_CELLS", ["# first\nloss = 1"])
+    with show.attempt():
+        loss  # noqa: B018, F821
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("NameError: `loss` is missing. The cell that begins with `loss = 1`")
+
+
+def test_outside_a_chapter_a_name_error_is_printed_as_it_is(capsys, monkeypatch):
+    monkeypatch.setattr(show, "_CELLS", [])
+    with show.attempt():
+        loss  # noqa: B018, F821
+    assert capsys.readouterr().out == "NameError: name 'loss' is not defined\n"
+
+
 def test_in_a_chapter_a_skipped_cell_is_named_and_other_errors_are_left_alone():
     """The first cell of chapter 5, and then cells that come too early."""
     (path,) = BOOK.glob("05_*.ipynb")

@@ -254,7 +254,7 @@ def test_a_hostile_name_is_escaped_in_dot():
     loss, names = step()
     source = graph(loss, names={HOSTILE: names["w1"], HOSTILE + "2": names["h"]}).dot()
     assert "<B>a&lt;b&gt;&amp;&quot;c&quot;</B>" in source
-    assert 'label=" a<b>&amp;\\"c\\"2 (32, 16)"' in source
+    assert 'label="\N{NO-BREAK SPACE}a<b>&amp;\\"c\\"2 (32, 16)"' in source
     assert "<b>" not in source.replace("a<b>&amp;", "")  # outside of quotes
 
 
