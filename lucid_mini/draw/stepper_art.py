@@ -16,7 +16,7 @@ from lucid_mini.draw.layers import Box, Layered, lay_out
 _HEIGHT = 36
 _PITCH = 72
 _PILL = 16
-_LETTER, _SMALL_LETTER, _STRIP_LETTER = 7.3, 6.1, 6.7
+_LETTER, _SMALL_LETTER = 7.3, 6.7
 MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 
 #: What an element can be, by the letter that the page uses. h and f are for leaves.
@@ -373,7 +373,7 @@ def _strip_head(title: str, captions: Sequence[str], width: int) -> list[str]:
     x, y = _GAP, 42 + 14 * len(captions)
     for letter, words in (*SHORT_KEY.items(), ("", "(n) deliveries still to come")):
         swatch = 24 if letter else 0
-        wide = swatch + round(len(words) * _STRIP_LETTER)
+        wide = swatch + round(len(words) * _SMALL_LETTER)
         if x + wide > width:
             x, y = _GAP, y + 16
         if letter:
@@ -395,7 +395,7 @@ SHORT_KEY = {
 # ---------------------------------------------------------------- the curve
 
 _CURVE_WIDTH, _CURVE_HEIGHT = 380, 150
-_LEFT, _TOP, _BOTTOM = 62, 16, 126
+_LEFT, _TOP, _BOTTOM = 74, 16, 126
 
 
 def curve(film: Film) -> str:

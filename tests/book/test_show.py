@@ -304,7 +304,7 @@ def test_a_curve_that_ends_early_has_no_number_after_its_end():
 def axes(monkeypatch):
     """The axes of what is drawn in a test, and the figure, laid out as it is saved."""
     drawn = []
-    monkeypatch.setattr(plt, "close", lambda figure: drawn.append(figure))
+    monkeypatch.setattr(plt, "close", drawn.append)
 
     def last():
         figure = drawn[-1]

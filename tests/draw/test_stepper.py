@@ -546,6 +546,28 @@ def test_the_slider_the_buttons_and_the_keys_step_through_the_pass(opened):
     assert classes(opened) == "wwwwwwr"
 
 
+def test_the_cursor_in_the_curve_covers_its_step_at_the_start_and_at_the_end(opened):
+    edges = (
+        "const box = id => document.querySelector(id).getBoundingClientRect();"
+        "const axis = box('#curve .axis'), cursor = box('#cursor');"
+        "return [cursor.left - axis.left, axis.right - cursor.right]"
+    )
+    assert abs(run(opened, edges)[0]) < 2
+    press(opened, "End")
+    assert abs(run(opened, edges)[1]) < 2
+
+
+def test_every_letter_of_the_page_has_8_points(opened):
+    smallest = run(
+        opened,
+        "const texts = [...document.querySelectorAll('.live text, .live li, .live dd')];"
+        "return Math.min(...texts.filter(t => t.getClientRects().length).map(t => {"
+        "  const size = parseFloat(getComputedStyle(t).fontSize);"
+        "  return t.getScreenCTM ? size * t.getScreenCTM().a : size; }))",
+    )
+    assert smallest >= 10.6  # pixels: 8 points
+
+
 def test_play_goes_on_by_itself_and_stops_when_asked(opened):
     run(opened, "document.getElementById('play').click()")
     deadline = time.monotonic() + 10
