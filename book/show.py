@@ -86,14 +86,21 @@ def missing(name: str, cells: Sequence[str], known: Sequence[str] = ()) -> str:
     """One sentence on where `name` comes from: the cell that makes it, or a name spelt alike."""
     for source in cells:
         if name in _made_by(source):
-            first = next(line for line in source.splitlines() if _code(line))
             return (
-                f"`{name}` is missing. The cell that begins with `{first.strip()}` makes it: run "
-                f"that cell first, or all cells from the top."
+                f"`{name}` is missing. The cell that begins with {_beginning(source, cells)} makes "
+                f"it: run that cell first, or all cells from the top."
             )
     like = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], 1)
     hint = f" Did you mean `{like[0]}`?" if like else ""
     return f"`{name}` is missing, and no cell of this chapter makes it.{hint}"
+
+
+def _beginning(source: str, cells: Sequence[str]) -> str:
+    """The first line of a cell, and the second where another cell begins in the same way."""
+    heads = [[line.strip() for line in cell.splitlines() if _code(line)][:2] for cell in cells]
+    first, *second = heads[cells.index(source)]
+    alike = sum(head[:1] == [first] for head in heads) > 1
+    return ", then ".join(f"`{line}`" for line in [first, *(second if alike else [])])
 
 
 def _code(line: str) -> bool:

@@ -121,7 +121,7 @@ curves(
     x="event",
     y="bytes alive",
     title="Bytes alive during 8 iterations",
-    caption=f"At the highest: {max(stairs):,} bytes, against {max(level):,}.",
+    caption=f"At the highest: {max(stairs[:events]):,} bytes, against {max(level):,}.",
     steps=True,
 )
 

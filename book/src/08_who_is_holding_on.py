@@ -296,6 +296,9 @@ hunt(hook)
 # %% [markdown]
 # ## The repairs
 #
+# (The last warning is right, too: `z` was made from `x`, so its node leads back to where the hook
+# hangs. That is a circle, and as long as you hold `x` no collector touches it.)
+#
 # For the first three: `save_for_backward`, which backward releases. For the hook: `with` removes it
 # when the block ends, and a weak reference lets it read `z` without holding it.
 

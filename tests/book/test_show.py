@@ -133,6 +133,12 @@ def test_a_name_that_is_spelt_alike_is_offered():
     assert "Did you mean" not in show.missing("zzz", CELLS, ["loss"])
 
 
+def test_of_two_cells_that_begin_alike_the_second_line_says_which():
+    cells = ["reset()\nx = 1", "reset()\n# a comment\ny = 2", "z = 3"]
+    assert "begins with `reset()`, then `y = 2` makes it" in show.missing("y", cells)
+    assert "begins with `z = 3` makes it" in show.missing("z", cells)
+
+
 def test_a_skipped_cell_is_named_where_errors_are_printed_too(capsys, monkeypatch):
     monkeypatch.setattr(show, "_CELLS", ["# first\nloss = 1"])
     with show.attempt():
