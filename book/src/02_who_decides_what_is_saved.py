@@ -141,9 +141,9 @@ for function in (TanhX, TanhY, TanhBoth):
 saved_bars(saved, title="Bytes saved per node, for three ways to write tanh")
 
 # %% [markdown]
-# `TanhY` costs nothing more: `matmul#3` keeps that very buffer as its `a` anyway, so the second bar shows it
-# once. `TanhX` keeps one more, which nobody else wants. `TanhBoth` keeps what its rule never reads,
-# and nothing complains.
+# `TanhY` costs nothing more: `matmul#3` keeps that very buffer as its `a` anyway, so the second bar
+# shows it once. `TanhX` keeps one more, which nobody else wants. `TanhBoth` keeps what its rule never
+# reads, and nothing complains.
 
 # %%
 reveal(guess, "y" if saved["TanhY"].nbytes < saved["TanhX"].nbytes else "x")

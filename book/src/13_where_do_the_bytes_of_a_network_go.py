@@ -200,8 +200,8 @@ stacked(
 )
 
 # %% [markdown]
-# The upper edge is the curve of before, now filled: one kind hands over to the next. (The `assert` says that the kinds add up at *every* event.) Which
-# of them grow with the batch?
+# The upper edge is the curve of before, now filled: one kind hands over to the next. (The `assert`
+# says that the kinds add up at *every* event.) Which of them grow with the batch?
 
 
 # %%
