@@ -11,6 +11,7 @@ import types
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from lucid_mini.draw import Figure
 _HERE = Path(__file__).parent
 #: Letters that fit into a line under a cell.
 _WIDTH = 84
+#: The code cells of the chapter that runs, for a name that is missing.
+_CELLS: list[str] = []
 
 
 def start(chapter: str) -> None:
@@ -33,14 +36,14 @@ def start(chapter: str) -> None:
         shell = get_ipython()  # type: ignore[name-defined]
     except NameError:
         return  # not in a notebook
-    sources = _code_cells(chapter)
+    _CELLS[:] = _code_cells(chapter)
 
     def say(shell: Any, kind: type, error: BaseException, trace: Any, tb_offset: Any = None) -> Any:
         name = getattr(error, "name", None)
         if kind is not NameError or not name:
             shell.showtraceback((kind, error, own_lines(trace)), tb_offset=tb_offset)
             return
-        sentence = missing(name, sources, list(shell.user_ns))
+        sentence = missing(name, _CELLS, list(shell.user_ns))
         shell._showtraceback(NameError, NameError(sentence), [f"NameError: {sentence}"])
 
     shell.set_custom_exc((Exception,), say)
@@ -83,14 +86,21 @@ def missing(name: str, cells: Sequence[str], known: Sequence[str] = ()) -> str:
     """One sentence on where `name` comes from: the cell that makes it, or a name spelt alike."""
     for source in cells:
         if name in _made_by(source):
-            first = next(line for line in source.splitlines() if _code(line))
             return (
-                f"`{name}` is missing. The cell that begins with `{first.strip()}` makes it: run "
-                f"that cell first, or all cells from the top."
+                f"`{name}` is missing. The cell that begins with {_beginning(source, cells)} makes "
+                f"it: run that cell first, or all cells from the top."
             )
     like = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], 1)
     hint = f" Did you mean `{like[0]}`?" if like else ""
     return f"`{name}` is missing, and no cell of this chapter makes it.{hint}"
+
+
+def _beginning(source: str, cells: Sequence[str]) -> str:
+    """The first line of a cell, and the second where another cell begins in the same way."""
+    heads = [[line.strip() for line in cell.splitlines() if _code(line)][:2] for cell in cells]
+    first, *second = heads[cells.index(source)]
+    alike = sum(head[:1] == [first] for head in heads) > 1
+    return ", then ".join(f"`{line}`" for line in [first, *(second if alike else [])])
 
 
 def _code(line: str) -> bool:
@@ -130,6 +140,9 @@ def attempt() -> Iterator[None]:
         warnings.simplefilter("always")
         try:
             yield
+        except NameError as error:
+            skipped = error.name and _CELLS
+            text = _text(NameError(missing(error.name, _CELLS)) if skipped else error)
         except Exception as error:
             text = _text(error)
         else:
@@ -212,9 +225,12 @@ def saved_bars(saved: Mapping[str, Any], *, title: str) -> Plot:
         for value in values:
             if value.counted:
                 size = value.nbytes / 1024
-                axes.barh(row, size, left=left, color="#56B4E9", height=0.6)
+                place = {"left": left, "height": 0.6}
+                axes.barh(row, size, color="#56B4E9", edgecolor="white", hatch="////", **place)
+                axes.barh(row, size, fill=False, **place)
                 label = f"{value.node} {value.slot}"
-                axes.text(left + size / 2, row, label, ha="center", va="center", fontsize=8)
+                middle = left + size / 2
+                axes.text(middle, row, label, ha="center", va="center", fontsize=8, bbox=_WHITE)
                 left += size
         axes.text(left, row, f"  {left:.0f} KiB", va="center")
     axes.set_title(title)
@@ -231,9 +247,18 @@ def saved_bars(saved: Mapping[str, Any], *, title: str) -> Plot:
     )
 
 
-#: Lines that differ without colour. Of many curves some lie on others: the first are the widest.
-_FEW = (("-", None), ("--", None), (":", None), ("-.", None))
-_MANY = (("-", 6.0), ("--", 3.0), ("-", 7.0), ("--", 4.0), (":", 1.8))
+#: Lines and areas that differ without colour.
+_LINES = ("-", "--", ":", "-.")
+_AREAS = (
+    ("#E4E4E4", ""),
+    ("#56B4E9", "////"),
+    ("#0072B2", ""),
+    ("#CC79A7", "\\\\\\\\"),
+    ("#FFFFFF", "...."),
+)
+#: What a label needs of the height of the axes.
+_LABEL = 0.07
+_WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
 
 
 def curves(
@@ -244,28 +269,148 @@ def curves(
     title: str,
     caption: str,
     log: bool = False,
+    steps: bool = False,
+    named: str = "end",
 ) -> Plot:
-    """One curve per name, over 1, 2, 3 …; `x` and `y` say what stands on the axes."""
+    """One curve per name, over 1, 2, 3 …; `x` and `y` say what stands on the axes.
+
+    Curves that lie on each other are drawn once, under all their names. `steps`: a value holds
+    until the next one. `named`: where the names stand, at the `end` of the curves or at their
+    `top`.
+    """
     figure, axes = _pyplot().subplots()
-    styles = _FEW if len(lines) <= len(_FEW) else _MANY
-    for (name, values), (style, width) in zip(lines.items(), styles, strict=False):
-        axes.plot(range(1, len(values) + 1), values, linestyle=style, linewidth=width, label=name)
+    drawn: dict[tuple[float, ...], list[str]] = {}
+    for name, values in lines.items():
+        drawn.setdefault(tuple(values), []).append(name)
+    style = "steps-post" if steps else "default"
+    for values, line in zip(drawn, cycle(_LINES), strict=False):
+        at = range(1, len(values) + 1)
+        axes.plot(at, values, linestyle=line, drawstyle=style, clip_on=False)
     if log:
         axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, 1.05 * max(max(values) for values in drawn))
+    _axes(axes, x, y, title)
+    if named == "top":
+        _name_tops(axes, drawn)
+    else:
+        _name_ends(axes, drawn)
+    return Plot(figure, title=title, caption=caption, text=_twin(lines, x, y))
+
+
+def _axes(axes: Any, x: str, y: str, title: str) -> None:
+    """Words at the axes; steps and nodes have no halves."""
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_title(title)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.legend()
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+
+
+def _name_ends(axes: Any, drawn: Mapping[tuple[float, ...], Sequence[str]]) -> None:
+    """Names at the right of the curves, as high as their ends, and apart from each other."""
+    longest = max(map(len, drawn))
+    axes.get_ylim()  # the limits are found now, not when all is drawn
+    into = axes.transData + axes.transAxes.inverted()
+    ends = []
+    for values, names in drawn.items():
+        height = into.transform((longest, max(values[-1], 1e-9)))[1]
+        ends.append((height, "\n".join(names), _LABEL * len(names), (len(values), values[-1])))
+    lowest = -_LABEL / 2
+    for height, words, room, end in sorted(ends):
+        middle = max(height, lowest + room / 2)
+        lowest = middle + room / 2
+        axes.annotate(
+            words,
+            xy=end,
+            xytext=(1.03, middle),
+            textcoords="axes fraction",
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": "#4D4D4D", "linewidth": 0.6, "shrinkB": 2},
+        )
+
+
+def _name_tops(axes: Any, drawn: Mapping[tuple[float, ...], Sequence[str]]) -> None:
+    """Names beside the highest points of the curves."""
+    for values, names in drawn.items():
+        top = max(values)
+        axes.annotate(
+            ", ".join(names),
+            xy=(values.index(top) + 1, top),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            bbox=_WHITE,
+        )
+
+
+def stacked(
+    parts: Mapping[str, Sequence[float]],
+    *,
+    x: str,
+    y: str,
+    title: str,
+    caption: str,
+    beside: Mapping[str, tuple[float, float]],
+) -> Plot:
+    """What several parts add up to, over 1, 2, 3 …: one area upon the other, named inside.
+
+    `beside` says where the names stand that are wider than their areas; a line leads there.
+    """
+    figure, axes = _pyplot().subplots()
+    together = [sum(column) for column in zip(*parts.values(), strict=True)]
+    floor = [0.0] * len(together)
+    at = range(1, len(together) + 1)
+    for (name, values), (fill, hatch) in zip(parts.items(), cycle(_AREAS), strict=False):
+        top = [low + value for low, value in zip(floor, values, strict=True)]
+        ink = "#10202B" if fill == "#FFFFFF" else "#FFFFFF"
+        axes.fill_between(
+            at, floor, top, step="post", facecolor=fill, edgecolor=ink, hatch=hatch, linewidth=0
+        )
+        for edge in (floor, top):
+            axes.plot(at, edge, drawstyle="steps-post", color="#10202B", linewidth=0.7)
+        first, last = _longest([value > 0.45 * max(values) for value in values])
+        middle = (first + last) // 2
+        inside = ((first + last) / 2 + 1.5, (floor[middle] + top[middle]) / 2)
+        axes.annotate(
+            name,
+            xy=inside,
+            xytext=beside.get(name, inside),
+            ha="center",
+            va="center",
+            bbox=_WHITE,
+            arrowprops={"arrowstyle": "-", "color": "#10202B"} if name in beside else None,
+        )
+        floor = top
+    _axes(axes, x, y, title)
+    axes.set_ylim(0, 1.05 * max(together))
+    text = _twin({**parts, "together": together}, x, y)
+    return Plot(figure, title=title, caption=caption, text=text)
+
+
+def _longest(flags: Sequence[bool]) -> tuple[int, int]:
+    """First and last index of the longest run of True."""
+    best, first = (0, -1), None
+    for at, flag in enumerate([*flags, False]):
+        if flag and first is None:
+            first = at
+        elif not flag and first is not None:
+            best, first = max(best, (first, at - 1), key=lambda run: run[1] - run[0]), None
+    return best
+
+
+def _twin(lines: Mapping[str, Sequence[float]], x: str, y: str) -> str:
+    """The lines as a table: the first value, then at each quarter of the longest."""
     longest = max(len(values) for values in lines.values())
     at = sorted({1, *(round(longest * part / 4) for part in (1, 2, 3, 4))} - {0})
-    head = ["", *(str(n) for n in at)]
     rows = [
         [name, *(f"{values[n - 1]:,.0f}" if n <= len(values) else "" for n in at)]
         for name, values in lines.items()
     ]
-    text = f"{y}, over {x}\n" + "\n".join(_columns(head, rows))
-    return Plot(figure, title=title, caption=caption, text=text)
+    return f"{y}, over {x}\n" + "\n".join(_columns(["", *(str(n) for n in at)], rows))
 
 
 #: What an event does to the memory it names, and how it is marked.
@@ -286,7 +431,7 @@ def versions(trace: Any, buffer: str, *, title: str) -> Plot:
             saved[event.node] = version
         elif event.kind == "unpack" and event.node in saved:
             fits = saved[event.node] == version
-            said = f"saved at {saved[event.node]}: {'the same' if fits else 'another'}"
+            said = f"saved at {saved[event.node]}, {'the same' if fits else f'now {version}'}"
         row = [f"{_TOUCHES[event.kind]} {event.node}", str(version), said]
         if row not in rows[-1:]:
             rows.append(row)
@@ -294,7 +439,7 @@ def versions(trace: Any, buffer: str, *, title: str) -> Plot:
     at, counts = range(len(rows)), [int(row[1]) for row in rows]
     axes.step(at, counts, where="post", color="#0072B2")
     for x, (what, count, said) in enumerate(rows):
-        wrong = said.endswith("another")
+        wrong = "now" in said
         axes.plot(x, int(count), "X" if wrong else "o", color="#8A3800" if wrong else "#0072B2")
         words = what.replace(" by ", " by\n") + (f"\n{said}" if said else "")
         axes.annotate(words, (x, int(count)), (0, 8), textcoords="offset points", ha="center")

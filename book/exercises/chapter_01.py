@@ -26,8 +26,8 @@ def _bytes_of_a_chain(answer: Any) -> str | None:
     if given == 0:
         raise Wrong("Both local derivatives read something: look at the table above.")
     raise Wrong(
-        f"{given:.0f} bytes are {given / 8:.0f} values of float64. How many buffers of 1000 do the "
-        f"two ops keep?"
+        f"{given:.0f} bytes have room for {given / 8:.0f} of the numbers. How many buffers of "
+        f"1000 do the two ops keep?"
     )
 
 

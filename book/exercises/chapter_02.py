@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+import lucid_mini as lm
+
 from .compare import as_array, as_function, compare_grads, function_class, same, try_function
 from .core import Wrong, exercise
 
@@ -23,9 +25,13 @@ def _sqrt_rule(answer: Any) -> str | None:
 
 @exercise("2.2")
 def _row_sum(answer: Any) -> str | None:
+    function = function_class(answer)
+    columns = function.apply(lm.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+    if lm.is_tensor(columns) and columns.shape == (3,):
+        raise Wrong("`forward` sums along the wrong axis: it gives a number for each column.")
     x = np.arange(9.0).reshape(3, 3)
     try_function(
-        function_class(answer),
+        function,
         [x],
         (),
         x.sum(1),

@@ -31,8 +31,8 @@ def _bytes_retained(answer: Any) -> str | None:
     if given == 0:
         raise Wrong("Nothing would be saved after backward() as it is. What does retain say?")
     raise Wrong(
-        f"{given:.0f} bytes are {given / 8:.0f} values of float64. Which buffers do exp and `*` "
-        f"keep?"
+        f"{given:.0f} bytes have room for {given / 8:.0f} of the numbers. Which buffers do exp "
+        f"and `*` keep?"
     )
 
 

@@ -72,7 +72,7 @@ def _exp_without_circle(answer: Any) -> str | None:
     _call_rule(out, np.ones(5))
     ones = value.grad.copy()
     if not ones.any():
-        raise Wrong("The rule leaves `value.grad` at 0: who is the gradient handed to?")
+        raise Wrong("The rule leaves `value.grad` at 0: nothing is added to it.")
     _call_rule(out, seed)
     got = value.grad - ones
     compare_grads(ones, np.exp(data), ones, np.ones(5), "The gradient")

@@ -23,7 +23,7 @@ lm.manual_seed(0)  # the same random numbers on every run
 #
 # Take $y = e^x \cdot x$ at $x = 2$. Going forward, three numbers turn up: $x$, $a = e^x$ and
 # $y = a \cdot x$. You will be asked for $dy/dx$ later, and you do not want to compute an exponential
-# twice. Which of the three do you write down? Put your guess in place of the dots.
+# twice. Which of the three do you write down? Replace the dots by your guess.
 
 # %%
 guess = ...  # for example {"x", "a", "y"}
@@ -95,7 +95,8 @@ lm.draw.graph(y, names={"x": x, "y": y})
 # is the shape of a single number.) The result `y` is in no row.
 #
 # Where are the local derivatives? Backward runs node by node: it takes the gradient that arrives
-# (the **grad_output**) and multiplies. `steps` is backward, one node at a time.
+# (the **grad_output**), multiplies, and sends each product (a **grad_input**) along an arrow of the
+# figure, which the code calls an edge. `steps` is backward, one node at a time.
 
 # %%
 rows = []
@@ -206,7 +207,7 @@ check("1.3", forward, backward)
 # %% [markdown]
 # ## One real bug
 #
-# Somebody wrote the activation $x / \sqrt{1 + \min(x, 0)^2}$ for PyTorch and its backward by hand.
+# Somebody wrote the function $x / \sqrt{1 + \min(x, 0)^2}$ for PyTorch and its backward by hand.
 # The formula was right: the derivative is $s^3$ with $s = 1 / \sqrt{1 + \min(x, 0)^2}$. The gradient
 # check failed all the same, with a text that told them nothing
 # ([pytorch#4355](https://github.com/pytorch/pytorch/issues/4355)). Here is their rule.

@@ -32,8 +32,9 @@ guess = ...  # "x", "y" or "no difference"
 # %% [markdown]
 # ## The smallest code
 #
-# An op is a **Function**: a class with two static methods. `forward` computes the value, `backward`
-# is its rule. The first argument of both is the **ctx**.
+# An op is a **Function**: a class with two functions, `forward`, which computes the value, and
+# `backward`, its rule. (`@staticmethod`: they are called without an object, so there is no `self`.)
+# The first argument of both is the **ctx**.
 
 
 # %%
@@ -140,9 +141,9 @@ for function in (TanhX, TanhY, TanhBoth):
 saved_bars(saved, title="Bytes saved per node, for three ways to write tanh")
 
 # %% [markdown]
-# `TanhY` is free: `matmul#3` keeps that very buffer as its `a` anyway, so the second bar shows it
-# once. `TanhX` keeps one more, which nobody else wants. `TanhBoth` keeps what its rule never reads,
-# and nothing complains.
+# `TanhY` costs nothing more: `matmul#3` keeps that very buffer as its `a` anyway, so the second bar
+# shows it once. `TanhX` keeps one more, which nobody else wants. `TanhBoth` keeps what its rule never
+# reads, and nothing complains.
 
 # %%
 reveal(guess, "y" if saved["TanhY"].nbytes < saved["TanhX"].nbytes else "x")
@@ -273,7 +274,11 @@ check("2.3", ScaledProduct)
 # [#25340](https://github.com/pytorch/pytorch/issues/25340)). The tutorial said that any object could
 # be given to `save_for_backward`, the reference said tensors only
 # ([tutorials#2797](https://github.com/pytorch/tutorials/issues/2797)), and *why* one should use it
-# was written down in 2025 ([#153005](https://github.com/pytorch/pytorch/pull/153005)). The same line here:
+# was written down in 2025 ([#153005](https://github.com/pytorch/pytorch/pull/153005)).
+#
+# Python frees an object at the moment when nothing holds it any more. Objects that hold each other in
+# a circle never get there; they are left to the garbage **collector**, `gc`, which looks for circles
+# now and then. The same line here:
 
 
 # %%

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 5 · When is a buffer born, saved, used for the last time, freed?
 #
-# **Question.** One training step makes arrays and lets go of them, and you asked for neither. For
-# each: which line made it, who saved it, who read it last, who freed it? And is any held longer
-# than it is needed?
+# **Question.** A training step computes how bad a result is, the **loss**, and its gradient. It makes
+# arrays and lets go of them, and you asked for neither. For each: which line made it, who saved it,
+# who read it last, who freed it? And is any held longer than it is needed?
 
 # %%
 import numpy as np
@@ -70,10 +70,11 @@ lm.draw.timeline(t)
 # %% [markdown]
 # One row per buffer. Dark blue: in use. Light blue with stripes: saved, waiting for backward.
 # Orange: **drag**, alive after its last use. A triangle marks the last use, a circle the end. Up to
-# the dashed line the step goes forward, and what is wanted later piles up; after it each node takes its saved
-# tensors, uses them and lets go. `x @ W` and the squares die early: `tanh` kept its output, not its
-# input, and a sum keeps nothing. Why three gradients of `tanh#2`? `h * h` sends one for each factor,
-# and the third is their sum. And `sum#4`, the loss? Nothing reads its value; backward starts with 1.
+# the dashed line the step goes forward, and what is wanted later piles up; after it each node takes
+# its saved tensors, uses them and lets go. `x @ W` and the squares die early: `tanh` kept its
+# output, not its input, and a sum keeps nothing. `W` is in no row, for `x` wants no gradient:
+# nobody saved `W`. Why three gradients of `tanh#2`? `h * h` sends one for each factor, and the
+# third is their sum. And `sum#4`, the loss? Nothing reads its value; backward starts with 1.
 
 # %%
 rows = [b for b in t.buffers if b.nbytes == 16384 and b.allocated < t.boundary]
@@ -87,8 +88,10 @@ lm.draw.memory(t)
 
 # %% [markdown]
 # Black is what was there: **retained**. Dashed is what this program **needed**, if every buffer
-# died at its last use. The peak lies in backward, where saved tensors and new gradients meet. Could
-# the same step be worse? Give the intermediate results names.
+# died at its last use. Dotted is what the algorithm needs, from what forward read, what was saved and
+# the gradients; the two part where a rule reads what nobody saved (chapter 8). The peak lies in
+# backward, where saved tensors and new gradients meet. Could the same step be worse? Give the results
+# on the way names.
 
 
 # %%
@@ -112,7 +115,8 @@ lm.draw.timeline(careless)
 # %% [markdown]
 # Nothing new is computed. But `z` and `squares` are variables now, and a variable holds its array
 # until the function ends. (So did `h`, in the first step: the orange end of `tanh#2`.) Whoever keeps
-# a buffer alive is a **holder**: so far we met saved slots and variables. In numbers:
+# a buffer alive is a **holder**: so far we met variables and **slots**, the places of a ctx for saved
+# tensors. In numbers:
 
 # %%
 rows = [
@@ -183,7 +187,7 @@ check("5.3", Swish)
 # %% [markdown]
 # ## One real bug
 #
-# Users of HIPS autograd needed the garbage collector after every batch
+# Users of HIPS autograd needed the garbage collector after every step
 # ([#103](https://github.com/HIPS/autograd/issues/103)). The engine kept the gradient of every node
 # in a dictionary until backward was over, although each is read once
 # ([#219](https://github.com/HIPS/autograd/issues/219)). An imitation, for a chain of 50 ops:

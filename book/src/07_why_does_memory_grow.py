@@ -91,7 +91,8 @@ reveal(guess, round(staircase[-1] / staircase[0]))
 # %% [markdown]
 # The sum of 100 losses is one number, with a `grad_fn`. Its node owns an edge to the node of the
 # 100th loss and one to the sum before, which owns an edge to the 99th … Nothing is lost or
-# forgotten: you could still call `total.backward()`. The graph cannot know that you will not.
+# forgotten: you could still call `total.backward()`. The graph cannot know that you will not. Memory
+# that is held and that nobody will use is a **leak**.
 
 
 # %%
@@ -120,7 +121,8 @@ curves(
     x="event",
     y="bytes alive",
     title="Bytes alive during 8 iterations",
-    caption=f"At the highest: {max(stairs):,} bytes, against {max(level):,}.",
+    caption=f"At the highest: {max(stairs[:events]):,} bytes, against {max(level):,}.",
+    steps=True,
 )
 
 # %% [markdown]
@@ -287,7 +289,7 @@ with attempt():
 #
 # ## Exercises
 #
-# **7.1** One line. What to append to a history of losses, in place of `loss`?
+# **7.1** One line. What to append to a history of losses, instead of `loss`?
 
 
 # %%
@@ -299,9 +301,9 @@ check("7.1", keep)
 
 
 # %% [markdown]
-# **7.2** Write `mean_loss(loss_of, batches)`: the mean of `loss_of(batch)` over a list of batches, as
-# a Python number. It is for a test of the network: nobody will call backward. Alive at any time: what
-# one batch needs, and no saved tensor.
+# **7.2** A **batch** is the rows of data that one step looks at. Write `mean_loss(loss_of, batches)`:
+# the mean of `loss_of(batch)` over a list of batches, as a Python number. It is for a test: nobody will
+# call backward. Alive at any time: what one batch needs, and no saved tensor.
 
 
 # %%

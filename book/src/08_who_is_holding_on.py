@@ -188,7 +188,8 @@ table(["engine", "alive after del y", "after gc.collect()"], rows)
 
 # %% [markdown]
 # The last row is lucid_mini: its ctx keeps an output as an array, without the tensor (chapter 2).
-# But your own code can hold on, too. In five ways; after each program below, `z` should be gone.
+# But your own code can hold on, too. In five ways; after each program below, `z` should be gone. The
+# op is `relu(x)`, the larger of $x$ and 0; its derivative is 1 where $x > 0$.
 #
 # ## 1. A closure
 
@@ -221,7 +222,7 @@ hunt(closure)
 
 # %% [markdown]
 # From top to bottom: a name, what it holds, how. The scissors mark the edge to cut, beside it the
-# source. `relu` is kept, as a layer keeps its activation; backward has run and released what was
+# source. `relu` is kept, to be called again; backward has run and released what was
 # *saved*, and `z` was not saved: it lies in a cell. The warning said so when it happened. No circle
 # this time: a name leads there, and no collector helps.
 #
@@ -294,6 +295,9 @@ hunt(hook)
 
 # %% [markdown]
 # ## The repairs
+#
+# (The last warning is right, too: `z` was made from `x`, so its node leads back to where the hook
+# hangs. That is a circle, and as long as you hold `x` no collector touches it.)
 #
 # For the first three: `save_for_backward`, which backward releases. For the hook: `with` removes it
 # when the block ends, and a weak reference lets it read `z` without holding it.
@@ -387,11 +391,12 @@ lm.draw.holders(lm.lifetime.why_alive(watches[0]))
 # keep its text, as `attempt` does:
 
 # %%
+print("held by the error:", lm.lifetime.why_alive(watches[0]).nbytes, "bytes")
 traceback.clear_frames(sys.last_value.__traceback__)
-print("bytes held:", lm.lifetime.why_alive(watches[0]).nbytes)
+print("once it is emptied:", lm.lifetime.why_alive(watches[0]).nbytes, "bytes")
 with attempt():
     step()
-print("bytes held:", lm.lifetime.why_alive(watches[1]).nbytes)
+print("if it is caught:   ", lm.lifetime.why_alive(watches[-1]).nbytes, "bytes")
 
 # %% [markdown]
 # ## Exercises

@@ -165,7 +165,7 @@ with attempt():
     w += 1
 print(w)
 with lm.no_grad():
-    w += 1  # what an optimizer does
+    w += 1  # how a training step ends
 print(w)
 
 # %% [markdown]

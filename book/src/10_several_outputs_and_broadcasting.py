@@ -172,9 +172,10 @@ print("b.grad:", b.grad.tolist())
 print("s.grad:", s.grad.tolist())
 
 # %% [markdown]
-# In `b.grad` is the sum of all `s`, once for each column; in `s.grad` the sum of a row of `x + b`. The rule:
-# sum over every axis that forward added in front (they go), and over every axis whose length was 1 (they
-# stay, with length 1). The ops of the package do that for you. A Function of your own must do it itself.
+# In `b.grad` is the sum of all `s`, once for each column; in `s.grad` the sum of a row of `x + b`.
+# The rule: sum over every axis that forward added in front (they go), and over every axis whose
+# length was 1 (they stay, with length 1). The ops of the package do that for you. A Function of your
+# own must do it itself.
 #
 # ## Break it
 

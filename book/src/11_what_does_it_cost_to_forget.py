@@ -202,9 +202,9 @@ table(head, rows)
 reveal(guess, min(peaks, key=peaks.get))
 
 # %% [markdown]
-# Less than half of plain; and every layer runs twice, however it is cut. Waiting: one input for each part. At work: the layers of
-# one part. Few parts make the second large, many the first; with $n$ layers, about $\sqrt n$ parts
-# balance them. The whole story over the clock:
+# Less than half of plain; and every layer runs twice, however it is cut. Waiting: one input for each
+# part. At work: the layers of one part. Few parts make the second large, many the first; with $n$
+# layers, about $\sqrt n$ parts balance them. The whole story over the clock:
 
 # %%
 _, _, parts_trace = measure(in_parts(6))
@@ -219,6 +219,8 @@ curves(
     title="One step, three ways",
     caption=f"Peaks: plain {plain_trace.peak():,}, in 6 parts {parts_trace.peak():,}, "
     f"on disk {disk_trace.peak():,} bytes.",
+    steps=True,
+    named="top",
 )
 
 # %% [markdown]

@@ -162,8 +162,8 @@ for _ in range(6):
 # %% [markdown]
 # ## Break it
 #
-# Ask a plain gradient for its gradient. Then a rule written in NumPy, which no one records: it says so with
-# `once_differentiable`, and gives first derivatives only.
+# Ask a plain gradient for its gradient. Then a rule written in NumPy, which no one records: it says
+# so with `once_differentiable`, and gives first derivatives only.
 
 
 # %%

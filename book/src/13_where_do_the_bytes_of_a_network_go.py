@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 from exercises import check, reveal
-from show import attempt, curves, start, table
+from show import attempt, curves, stacked, start, table
 
 import lucid_mini as lm
 from lucid_mini import data
@@ -120,7 +120,8 @@ lm.draw.timeline(t)
 # From top to bottom: the batch comes in, activations are made, and of these only what a rule will
 # read is saved: the output of `relu`, for itself and for `matmul#4`, and the scores. After the dashed
 # line each rule turns one gradient into the next. The update at the end makes one product for each
-# parameter. How many bytes is that, together?
+# parameter (`mul In[…]`: an op without a node bears the number of its cell and line). How many
+# bytes is that, together?
 
 # %%
 lm.draw.memory(t)
@@ -186,19 +187,21 @@ table(["alive at the peak", "kind", "bytes", "saved by"], rows)
 over_time = [account(event) for event in range(len(retained))]
 for accounted, measured in zip(over_time, retained, strict=True):
     assert sum(accounted.values()) - accounted["parameters"] == measured
-lines = {name: [a[name] for a in over_time] for name in at_top if name != "parameters"}
-said = [f"{name}: at most {max(counts):,} bytes" for name, counts in lines.items()]
-curves(
-    lines,
+in_order = "batch", "activations", "other gradients", "parameter gradients", "update"
+areas = {name: [a[name] for a in over_time] for name in in_order}
+said = [f"{name}: at most {max(counts):,} bytes" for name, counts in areas.items()]
+stacked(
+    areas,
     x="event",
     y="bytes alive",
     title="One training step, by kind",
     caption="; ".join(said) + ".",
+    beside={"other gradients": (27, 88_000), "parameter gradients": (98, 50_000)},
 )
 
 # %% [markdown]
-# One kind hands over to the next. (The `assert` says that the kinds add up at *every* event.) Which
-# of them grow with the batch?
+# The upper edge is the curve of before, now filled: one kind hands over to the next. (The `assert`
+# says that the kinds add up at *every* event.) Which of them grow with the batch?
 
 
 # %%

@@ -298,7 +298,8 @@ def _edge_label(source: str, output_nr: int, outputs: dict[str, Any]) -> str:
     output = outputs[source][output_nr]
     which = f"output {output_nr}: " if len(outputs[source]) > 1 else ""
     name = f"{shorten(output['tensor'], _LONGEST_NAME)} " if output["tensor"] else ""
-    return f" {which}{name}{shape_text(output['shape'])}"
+    # A plain blank at the beginning is dropped, and the line runs through the first letter.
+    return f"\N{NO-BREAK SPACE}{which}{name}{shape_text(output['shape'])}"
 
 
 def _key(graph: dict[str, Any], title: str) -> str:
@@ -365,7 +366,7 @@ def _node_table(node: dict[str, Any], shared: set[str], usual: set[str]) -> str:
     """The box of an op: its name, then a row per saved value. Dashed and white once released."""
     name, style, fill = f"<B>{_text(node['name'])}</B>", "SOLID", _HEAD
     if node["released"]:
-        name = _ink(f"{name}  released", FAINT_INK)
+        name = _ink(f"{name}&#160;&#160;released", FAINT_INK)
         style, fill = "DASHED", "#FFFFFF"
     rows = [f'<TR><TD COLSPAN="5" BGCOLOR="{fill}" CELLPADDING="4">{name}</TD></TR>']
     rows += [_row(row, node["released"], shared, usual) for row in node["saved"]]

@@ -426,8 +426,8 @@ class _Plan:
             _STEM
             + 16
             + sum(
-                style.text_width(words, size, bold=link.cut) + 10
-                for words, size in ((_by(link) + link.how, 8), (link.where, 7.5))
+                style.text_width(words, bold=link.cut) + 10
+                for words in (_by(link) + link.how, link.where)
                 if words
             )
         )
@@ -457,7 +457,7 @@ class _Plan:
 
     def _box(self, sheet: style.Sheet, at: int, y: float) -> None:
         """The name is blue as what is in use; the memory is marked as drag if it leaked."""
-        text = style.fit(_box_text(self.held, at), 560, 8.5, bold=True)
+        text = style.fit(_box_text(self.held, at), 520, 8.5, bold=True)
         swatch = 20 if at == len(self.held.links) - 1 else 0
         right = _LEFT + max(96, swatch + style.text_width(text, 8.5, bold=True) + 16)
         sheet.bar(_LEFT, right, y, y + _BOX, "kept" if at else "use")
@@ -476,13 +476,13 @@ class _Plan:
         ink = style.RED_INK if link.cut else style.INK
         if link.cut:
             sheet.text(_STEM - 16, y + 20, "✂", 15, ink=ink)
-        words = style.fit(style.shorten(_by(link) + link.how, _FITS), 380, 8, bold=link.cut)
+        words = style.fit(style.shorten(_by(link) + link.how, _FITS), 300, 8, bold=link.cut)
         sheet.text(x, baseline, words, 8, bold=link.cut, ink=ink)
         x += style.text_width(words, 8, bold=link.cut) + 8
         if link.where:
-            where = style.fit(link.where, 150, 7.5)
-            sheet.text(x, baseline, where, 7.5, ink=style.FAINT_INK)
-            x += style.text_width(where, 7.5) + 10
+            where = style.fit(link.where, 130)
+            sheet.text(x, baseline, where, ink=style.FAINT_INK)
+            x += style.text_width(where) + 10
         if link.cut:
             words = style.fit(self.held.cut(), WIDTH - MARGIN - x, 8, bold=True)
             sheet.text(x, baseline, words, 8, bold=True, ink=ink)
@@ -493,7 +493,7 @@ class _Plan:
         letter = _CODE_SIZE * _CODE_WIDTH
         x = left + _gutter(source) * letter
         most = int((WIDTH - MARGIN - x) / letter)
-        sheet.text(left, y - 16, self.held.where, 7.5, ink=style.FAINT_INK)
+        sheet.text(left, y - 16, self.held.where, ink=style.FAINT_INK)
         start_y, before = y - 10, source[0].number - 1
         for row in source:
             if row.number > before + 1:

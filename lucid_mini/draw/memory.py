@@ -13,7 +13,8 @@ from lucid_mini.draw import style
 
 RETAINED, PROGRAM, ALGORITHM = style.STROKES
 
-WIDTH = 800.0
+#: 900 pixels, what JupyterLab leaves beside a prompt: a wider picture is shrunk, letters and all.
+WIDTH = 675.0
 MARGIN = 10.0
 _LISTED_MARKS = 60
 _NARROW = 6.0
@@ -343,7 +344,7 @@ def paint_nothing(sheet: style.Sheet) -> None:
 
 def label_band(clock: Clock) -> float:
     """The height that the slanted labels over the columns need."""
-    widest = max(style.text_width(label, 7.5) for label in [*_labels(clock), clock.after.label])
+    widest = max(style.text_width(label) for label in [*_labels(clock), clock.after.label])
     return 14 + widest * sin(radians(style.SLANT))
 
 
@@ -369,7 +370,7 @@ def paint_columns(
     ]
     shown = style.thin(middles, style.SLANTED_GAP, first)
     for at in shown:
-        sheet.text(middles[at], labels, names[at], 7.5, turn=style.SLANT)
+        sheet.text(middles[at], labels, names[at], turn=style.SLANT)
     edges: set[float] = set()
     for at in shown:
         start, end = float(columns[at].start), float(columns[at].end)
@@ -409,7 +410,7 @@ def paint_curves(
     _paint_peak(sheet, curves, place, x)
     _paint_key(sheet, curves, place)
     foot, about = place.bottom + 36, curves.about_existing()
-    sheet.text(place.left, foot, about, 7.5, ink=style.FAINT_INK)
+    sheet.text(place.left, foot, about, ink=style.FAINT_INK)
 
 
 def _levels(curve: Curve, clock: Clock, collected: int) -> list[tuple[float, int]]:
@@ -462,18 +463,18 @@ def _paint_axes(
     for count in ticks:
         sheet.line([(place.left, y(count)), (place.right, y(count))], style.GRID, over=1)
         sheet.line([(place.left - 3, y(count)), (place.left, y(count))])
-        sheet.text(place.left - 5, y(count) + 2.7, style.format_bytes(count), 7.5, align="right")
+        sheet.text(place.left - 5, y(count) + 2.7, style.format_bytes(count), align="right")
     sheet.line([(place.left, place.top - 4), (place.left, place.bottom)])
     sheet.line([(place.left, place.bottom), (place.right, place.bottom)])
     for step in style.clock_ticks(curves.clock.end):
         sheet.line([(x(step), place.bottom), (x(step), place.bottom + 3)])
-        sheet.text(x(step), place.bottom + 11, str(step), 7, align="center", ink=style.FAINT_INK)
+        sheet.text(x(step), place.bottom + 11, str(step), align="center", ink=style.FAINT_INK)
     faint = style.FAINT_INK
-    sheet.text(place.left - 5, place.bottom + 11, "step", 7, align="right", ink=faint)
+    sheet.text(place.left - 5, place.bottom + 11, "step", align="right", ink=faint)
     if curves.clock.boundary is not None:
         middle = x(curves.clock.boundary)
-        sheet.text(middle - 4, place.bottom + 21, "forward ◂", 7, align="right", ink=faint)
-        sheet.text(middle + 4, place.bottom + 21, "▸ backward", 7, ink=faint)
+        sheet.text(middle - 4, place.bottom + 21, "forward ◂", align="right", ink=faint)
+        sheet.text(middle + 4, place.bottom + 21, "▸ backward", ink=faint)
 
 
 def _paint_peak(
@@ -482,12 +483,15 @@ def _paint_peak(
     """Peak and largest buffers, above the peak, on the side where there is more room."""
     at = x(curves.retained.peak_step + 0.5)
     left = at < (place.left + place.right) / 2
-    align, room = ("left", place.right - at) if left else ("right", at - place.left)
-    room = max(room, 150)
-    head = style.fit(curves.at_the_peak(), room, 8, bold=True)
-    sheet.text(at, place.top - 16, head, 8, bold=True, align=align, ground="white")
-    parts = style.fit(curves.peak_buffers(), room, 7)
-    sheet.text(at, place.top - 6.5, parts, 7, align=align, ink=style.FAINT_INK, ground="white")
+    align = "left" if left else "right"
+    room = place.right - place.left
+    head = style.fit(curves.at_the_peak(), room, bold=True)
+    parts = style.fit(curves.peak_buffers(), room)
+    # Words that are wider than that side begin, or end, a little further off.
+    wide = max(style.text_width(head, bold=True), style.text_width(parts))
+    at = min(at, place.right - wide) if left else max(at, place.left + wide)
+    sheet.text(at, place.top - 16, head, bold=True, align=align, ground="white")
+    sheet.text(at, place.top - 6.5, parts, align=align, ink=style.FAINT_INK, ground="white")
 
 
 def _paint_key(sheet: style.Sheet, curves: Curves, place: Place) -> None:
@@ -496,12 +500,12 @@ def _paint_key(sheet: style.Sheet, curves: Curves, place: Place) -> None:
     room = sheet.width - MARGIN - left - 26
     for name, curve in curves.lines.items():
         sheet.line([(left, at - 2.5), (left + 20, at - 2.5)], style.STROKES[name])
-        sheet.text(left + 26, at, name, 7.5)
+        sheet.text(left + 26, at, name)
         words = f"peak {style.format_bytes(curve.peak)}"
         if name == RETAINED:
             words += f", at the end {style.format_bytes(curve.last)}"
-        sheet.text(left + 26, at + 9.5, style.fit(words, room, 7), 7, ink=style.FAINT_INK)
+        sheet.text(left + 26, at + 9.5, style.fit(words, room), ink=style.FAINT_INK)
         at += 27
     sheet.bar(left, left + 20, at - 6.5, at + 1.5, "drag")
-    sheet.text(left + 26, at, "drag", 7.5)
-    sheet.text(left + 26, at + 9.5, f"{curves.share} of all byte·steps", 7, ink=style.FAINT_INK)
+    sheet.text(left + 26, at, "drag")
+    sheet.text(left + 26, at + 9.5, f"{curves.share} of all byte·steps", ink=style.FAINT_INK)

@@ -85,7 +85,7 @@ class StepperFigure(Figure):
             f"<figcaption>{escape(self.caption)}</figcaption></figure>"
             f'<iframe class="lucid-stepper" title="{escape(self.title, quote=True)}" '
             f'sandbox="allow-scripts" srcdoc="{escape(inside, quote=True)}" '
-            f'style="width:100%;height:720px;border:0"></iframe>'
+            f'style="width:100%;height:900px;border:0"></iframe>'
             f"<style>figure:has(+iframe.lucid-stepper){{display:none}}@media print{{"
             f"figure:has(+iframe.lucid-stepper){{display:block}}"
             f"iframe.lucid-stepper{{display:none}}}}</style>"

@@ -5,7 +5,7 @@ count of letters says.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from lucid_mini.draw.layers import Box, Layered, lay_out
 _HEIGHT = 36
 _PITCH = 72
 _PILL = 16
-_LETTER, _SMALL_LETTER = 7.3, 6.1
+_LETTER, _SMALL_LETTER = 7.3, 6.7
 MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 
 #: What an element can be, by the letter that the page uses. h and f are for leaves.
@@ -42,7 +42,7 @@ text{font-family:MONO;fill:#10202B}
 .d{fill:#FFFFFF;stroke:#5B6B75;stroke-dasharray:3 2}
 .f{fill:#D9F2E8;stroke:#10202B}
 .l{font-size:12px;font-weight:600}
-.m{font-size:10px;fill:#4D4D4D}
+.m{font-size:11px;fill:#4D4D4D}
 .on{fill:#FFFFFF}
 .t{font:700 16px system-ui,'DejaVu Sans',sans-serif}
 """.replace("MONO", MONO).strip()
@@ -184,9 +184,16 @@ def _curve(points: Sequence[tuple[int, int]]) -> str:
 
 # ---------------------------------------------------------------- small pictures
 
-CELL_WIDTH = 232
-VIEW_HEIGHT = 190
-_SMALLEST = 0.72
+CELL_WIDTH = 272
+_LOWEST, _WINDOW, _HIGHEST = 120, 230, 400
+#: A name has letters of 12 pixels: smaller than 8 points they are not read at a glance.
+_SMALLEST = 0.9
+
+
+def view_height(plan: Plan) -> int:
+    """How high the small pictures are: as high as the graph, or a window on it if it is high."""
+    height = plan.layered.height
+    return max(height, _LOWEST) if height <= _HIGHEST else _WINDOW
 
 
 def mini(film: Film, plan: Plan, at: int, place: str = "") -> str:
@@ -216,7 +223,7 @@ def mini(film: Film, plan: Plan, at: int, place: str = "") -> str:
             f'y="{box.y + 22}" text-anchor="middle">{label}</text>'
         )
     return (
-        f'<svg {place}width="{CELL_WIDTH}" height="{VIEW_HEIGHT}" viewBox="{left:g} {top:g} '
+        f'<svg {place}width="{CELL_WIDTH}" height="{view_height(plan)}" viewBox="{left:g} {top:g} '
         f'{width:g} {height:g}" aria-hidden="true"><use href="#mini-e"/>'
         f'{f"""<path class="now" d="{now}"/>""" if now else ""}{"".join(parts)}'
         f'<use href="#mini-l"/>{over}</svg>'
@@ -237,10 +244,11 @@ def mini_base(film: Film, plan: Plan) -> str:
 def _window(film: Film, plan: Plan, at: int) -> tuple[float, float, float, float]:
     """What part of the graph a small picture shows: left, top, width, height."""
     layered = plan.layered
-    scale = min(CELL_WIDTH / layered.width, VIEW_HEIGHT / layered.height, 1.0)
+    high = view_height(plan)
+    scale = min(CELL_WIDTH / layered.width, high / layered.height, 1.0)
     if film.frames[at].kind != "end":  # the end shows the whole, however small
         scale = max(scale, _SMALLEST)
-    width, height = round(CELL_WIDTH / scale), round(VIEW_HEIGHT / scale)
+    width, height = round(CELL_WIDTH / scale), round(high / scale)
     frame = film.frames[at]
     centre = frame.node or (frame.flight[0].at if frame.flight else plan.names[0])
     box = layered.boxes[centre]
@@ -281,10 +289,10 @@ def _outline(box: Box, leaf: bool) -> str:
 
 # ---------------------------------------------------------------- the filmstrip
 
-_COLUMNS = 4
+_COLUMNS = 3
 _GAP = 14
 _LINE = 13
-_LETTERS = 37
+_LETTERS = 40
 
 
 def cell_lines(film: Film, at: int) -> list[str]:
@@ -312,12 +320,13 @@ def strip(film: Film, plan: Plan, caption: str, text: str) -> str:
     cells = [_cell_text(film, at) for at in range(len(film.frames))]
     rows = [cells[at : at + _COLUMNS] for at in range(0, len(cells), _COLUMNS)]
     width = _COLUMNS * CELL_WIDTH + (_COLUMNS + 1) * _GAP
-    captions = style.wrap(caption, 140)
-    y = 34 + 14 * len(captions) + 22
-    parts = [*_strip_head(film.title, captions, y - 14)]
+    captions = style.wrap(caption, 120)
+    y = 34 + 14 * len(captions) + 38
+    parts = [*_strip_head(film.title, captions, width)]
+    high = view_height(plan)
     at, wide = 0, CELL_WIDTH + 8
     for row in rows:
-        height = 22 + VIEW_HEIGHT + 8 + _LINE * max(len(lines) for _, lines in row) + 4
+        height = 22 + high + 8 + _LINE * max(len(lines) for _, lines in row) + 4
         for column, (heading, lines) in enumerate(row):
             x = _GAP + column * (CELL_WIDTH + _GAP)
             parts.append(
@@ -326,7 +335,7 @@ def strip(film: Film, plan: Plan, caption: str, text: str) -> str:
             )
             parts.append(mini(film, plan, at, f'x="{x}" y="{y + 22}" '))
             parts += [
-                f'<text class="m" x="{x}" y="{y + 22 + VIEW_HEIGHT + 14 + _LINE * number}">'
+                f'<text class="m" x="{x}" y="{y + 22 + high + 14 + _LINE * number}">'
                 f"{escape(line)}</text>"
                 for number, line in enumerate(lines)
             ]
@@ -357,16 +366,20 @@ def _cell_text(film: Film, at: int) -> tuple[str, list[str]]:
     return style.shorten(film.heading(at), 31), lines
 
 
-def _strip_head(title: str, captions: Iterable[str], key: int) -> list[str]:
+def _strip_head(title: str, captions: Sequence[str], width: int) -> list[str]:
     parts = [f'<text class="t" x="{_GAP}" y="22">{escape(title)}</text>']
     for number, line in enumerate(captions):
         parts.append(f'<text class="m" x="{_GAP}" y="{40 + 14 * number}">{escape(line)}</text>')
-    x = _GAP
-    for letter, words in SHORT_KEY.items():
-        parts.append(f'<path class="{letter}" d="M{x} {key - 9}h18v11h-18z"/>')
-        parts.append(f'<text class="m" x="{x + 24}" y="{key}">{words}</text>')
-        x += 24 + round(len(words) * _SMALL_LETTER) + 18
-    parts.append(f'<text class="m" x="{x}" y="{key}">(n) deliveries still to come</text>')
+    x, y = _GAP, 42 + 14 * len(captions)
+    for letter, words in (*SHORT_KEY.items(), ("", "(n) deliveries still to come")):
+        swatch = 24 if letter else 0
+        wide = swatch + round(len(words) * _SMALL_LETTER)
+        if x + wide > width:
+            x, y = _GAP, y + 16
+        if letter:
+            parts.append(f'<path class="{letter}" d="M{x} {y - 9}h18v11h-18z"/>')
+        parts.append(f'<text class="m" x="{x + swatch}" y="{y}">{words}</text>')
+        x += wide + 18
     return parts
 
 
@@ -382,7 +395,7 @@ SHORT_KEY = {
 # ---------------------------------------------------------------- the curve
 
 _CURVE_WIDTH, _CURVE_HEIGHT = 380, 150
-_LEFT, _TOP, _BOTTOM = 62, 16, 126
+_LEFT, _TOP, _BOTTOM = 74, 16, 126
 
 
 def curve(film: Film) -> str:

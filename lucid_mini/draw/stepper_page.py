@@ -216,7 +216,7 @@ dd{margin:0;overflow-wrap:anywhere}
 .key{display:flex;flex-wrap:wrap;gap:3px 16px;margin:8px 0;color:var(--faint);font-family:inherit}
 .key li{display:flex;align-items:center;gap:6px}
 .k{display:inline-block;width:20px;height:13px;border:1px solid var(--ink);background:var(--box);
-font:700 10px/11px MONO;text-align:center}
+font:700 11px/11px MONO;text-align:center}
 .k.g{background:var(--grad-bg);border:1px dashed var(--grad)}
 .k.r{background:var(--grad-bg);border:2px solid var(--grad)}
 .k.x{background:var(--use)}
@@ -227,7 +227,8 @@ font:700 10px/11px MONO;text-align:center}
 svg text{fill:var(--ink)}
 .n text{text-anchor:middle}
 .l{font-size:12px;font-weight:600}
-.m{font-size:10px}
+.m{font-size:11px}
+#curve .m{font-size:14px}
 svg .m{fill:var(--faint)}
 .e{fill:none;stroke:var(--edge);stroke-width:1.2;marker-end:url(#down)}
 .e.now{stroke:var(--grad);stroke-width:3;marker-end:none;marker-start:url(#up)}
@@ -240,9 +241,9 @@ svg .m{fill:var(--faint)}
 .s{fill:url(#hatch)}
 .p{display:none}
 .p rect{fill:var(--grad-bg);stroke:var(--grad)}
-.n .p text{fill:var(--grad-ink);font-size:10px}
+.n .p text{fill:var(--grad-ink);font-size:11px}
 .c circle{fill:var(--box);stroke:var(--ink)}
-.c text{font-size:10px;font-weight:700}
+.c text{font-size:11px;font-weight:700}
 .n.g .p,.n.r .p,.n.h .p,.n.f .p{display:inline}
 .n.g .b{stroke:var(--grad);stroke-dasharray:4 2;fill:var(--grad-bg)}
 .n.r .b{stroke:var(--grad);stroke-width:2.5;fill:var(--grad-bg)}
@@ -262,7 +263,7 @@ svg .m{fill:var(--faint)}
 .top{fill:none;stroke:var(--ink);stroke-width:1.6}
 .split{fill:none;stroke:var(--ink);stroke-width:.8}
 #cursor{fill:var(--use);fill-opacity:.22;stroke:var(--use);stroke-width:1.5}
-.strip{display:grid;grid-template-columns:repeat(auto-fill,minmax(240px,1fr));gap:12px;margin-top:14px}
+.strip{display:grid;grid-template-columns:repeat(auto-fill,minmax(288px,1fr));gap:12px;margin-top:14px}
 .strip>li{border:1px solid var(--rule);border-radius:6px;padding:8px;break-inside:avoid;
 font-size:12px;overflow-wrap:anywhere}
 .strip svg{display:block;margin:0 auto 6px;max-width:100%}
@@ -297,6 +298,7 @@ frames.forEach(function (frame) {
   counts.push(Object.assign({}, known));
 });
 function id(name) { return document.getElementById(name); }
+var curveLeft = id("cursor").x.baseVal.value;  // where step 0 is drawn
 function add(parent, tag, text, kind) {
   var child = document.createElement(tag);
   child.textContent = text;
@@ -360,7 +362,7 @@ function show(next) {
   id("memory").textContent = "saved " + frame.amounts[1] + " + gradients " + frame.amounts[2] +
     " = " + frame.amounts[3];
   var cursor = id("cursor"), wide = cursor.width.baseVal.value;
-  cursor.setAttribute("x", 62 + at * wide);
+  cursor.setAttribute("x", curveLeft + at * wide);
   id("previous").disabled = at === 0;
   id("next").disabled = at === last;
   if (at === last) { stop(); }

@@ -339,8 +339,8 @@ class _Plan:
         """The width of the words at the right: as wide as they are, within reason."""
         widths = [150.0]
         for row, (head, detail) in zip(self.layout.rows, self.notes, strict=True):
-            widths.append(style.text_width(head, 7.5, bold=row.leaked))
-            widths.append(style.text_width(detail, 7))
+            widths.append(style.text_width(head, bold=row.leaked))
+            widths.append(style.text_width(detail))
         return min(max(widths), 210.0) + 18
 
     def paint(self, sheet: style.Sheet) -> None:
@@ -357,7 +357,7 @@ class _Plan:
         for at, line in enumerate(self.omissions):
             y = self.bottom + 10 + 12 * at
             room = self.place.right - self.place.left
-            sheet.text(self.place.left, y, style.fit(line, room, 7.5), 7.5, ink=style.FAINT_INK)
+            sheet.text(self.place.left, y, style.fit(line, room), ink=style.FAINT_INK)
         paint_curves(sheet, self.layout.curves, self.place, self.x)
 
     def _paint_row(self, sheet: style.Sheet, at: int) -> None:
@@ -385,9 +385,9 @@ class _Plan:
         ink = style.RED_INK if row.leaked else style.FAINT_INK
         head, detail = note
         y += -1.6 if detail else 2.6
-        head = style.fit(head, room, 7.5, bold=row.leaked)
-        sheet.text(left, y, head, 7.5, ink=ink, bold=row.leaked)
-        sheet.text(left, y + 9, style.fit(detail, room, 7), 7, ink=ink)
+        head = style.fit(head, room, bold=row.leaked)
+        sheet.text(left, y, head, ink=ink, bold=row.leaked)
+        sheet.text(left, y + 9, style.fit(detail, room), ink=ink)
 
 
 def _note_lines(row: Row) -> tuple[str, str]:
@@ -409,7 +409,7 @@ def _legend(layout: Layout) -> tuple[int, list[Callable[[style.Sheet], None]]]:
     entries += [("last use", "last use"), ("freed", "freed"), ("never", "never freed")]
     for kind, words in entries:
         swatch = 16 if kind in style.LOOKS else 6
-        wide = swatch + 4 + style.text_width(words, 7.5)
+        wide = swatch + 4 + style.text_width(words)
         if x + wide > WIDTH - MARGIN:
             x, y = MARGIN, y + 14
         items.append(_legend_item(x, y, kind, words, swatch))
@@ -427,6 +427,6 @@ def _legend_item(
             sheet.sign(x - 1, y - 2.8, kind)
         else:
             sheet.sign(x + 3, y - (2.8 if kind == "freed" else 0.8), kind)
-        sheet.text(x + swatch + 4, y, words, 7.5)
+        sheet.text(x + swatch + 4, y, words)
 
     return paint

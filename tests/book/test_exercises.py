@@ -309,6 +309,11 @@ def test_2_2_says_what_is_wrong(said, keep, spread, hint):
     assert hint in said("2.2", row_sum(keep, spread))
 
 
+def test_2_2_a_forward_along_the_wrong_axis_is_told_so(said):
+    columns = function(lambda ctx, x: x.sum(0), lambda ctx, g: g)
+    assert "`forward` sums along the wrong axis" in said("2.2", columns)
+
+
 def test_2_2_the_wrong_shape_is_told_by_the_engine(said):
     text = said("2.2", function(lambda ctx, x: x.sum(1), lambda ctx, grad: grad))
     assert "GradientShapeError" in text

@@ -37,6 +37,7 @@ BASE = {
     "released": "release",
     "retained": "retain",
     "sequence numbers": "sequence number",
+    "slots": "slot",
 }
 #: Marked in a chapter for another reason than to explain it.
 EMPHASIS = {"nothing", "input", "output", "tensors", "the rest", "look", "visit", "needed"}
@@ -83,6 +84,19 @@ def test_a_word_leads_to_a_chapter_that_uses_it(word, number, link):
     (chapter,) = [path for path in CHAPTERS if path.name == link]
     assert int(chapter.stem[:2]) == int(number)
     assert named(text_of(chapter), SAID.get(word, word))
+
+
+#: In an earlier chapter, in another sense, or said in passing what it is.
+EARLIER = {("ctx", 1), ("Edge", 1), ("Function", 1)}
+
+
+@pytest.mark.parametrize(("word", "number"), [(w, int(n)) for w, _, n, *_ in ROWS])
+def test_no_chapter_uses_a_word_before_the_one_that_explains_it(word, number):
+    for path in CHAPTERS[: number - 1]:
+        chapter = int(path.stem[:2])
+        prose = "\n\n".join(cell.source for cell in cells(path, "markdown"))
+        if (word, chapter) not in EARLIER:
+            assert not named(prose, SAID.get(word, word)), f"chapter {chapter}"
 
 
 @pytest.mark.parametrize("meaning", [meaning for _, meaning, *_ in ROWS])

@@ -133,6 +133,27 @@ def test_a_name_that_is_spelt_alike_is_offered():
     assert "Did you mean" not in show.missing("zzz", CELLS, ["loss"])
 
 
+def test_of_two_cells_that_begin_alike_the_second_line_says_which():
+    cells = ["reset()\nx = 1", "reset()\n# a comment\ny = 2", "z = 3"]
+    assert "begins with `reset()`, then `y = 2` makes it" in show.missing("y", cells)
+    assert "begins with `z = 3` makes it" in show.missing("z", cells)
+
+
+def test_a_skipped_cell_is_named_where_errors_are_printed_too(capsys, monkeypatch):
+    monkeypatch.setattr(show, "_CELLS", ["# first\nloss = 1"])
+    with show.attempt():
+        loss  # noqa: B018, F821
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("NameError: `loss` is missing. The cell that begins with `loss = 1`")
+
+
+def test_outside_a_chapter_a_name_error_is_printed_as_it_is(capsys, monkeypatch):
+    monkeypatch.setattr(show, "_CELLS", [])
+    with show.attempt():
+        loss  # noqa: B018, F821
+    assert capsys.readouterr().out == "NameError: name 'loss' is not defined\n"
+
+
 def test_in_a_chapter_a_skipped_cell_is_named_and_other_errors_are_left_alone():
     """The first cell of chapter 5, and then cells that come too early."""
     (path,) = BOOK.glob("05_*.ipynb")
@@ -247,7 +268,7 @@ def test_versions_tell_who_wrote_and_who_reads_another_version():
             y.sum().backward()
     figure = show.versions(trace, "mul#1", title="Versions")
     assert "written by add_in_place        1" in figure.text()
-    assert "read by mul#2                  1  saved at 0: another" in figure.text()
+    assert "read by mul#2                  1  saved at 0, now 1" in figure.text()
     assert figure.caption == "mul#1 was written once."
     assert "<svg" in figure.svg()
 
@@ -258,7 +279,7 @@ def test_versions_of_what_was_not_written_are_all_the_same():
         h = lm.ones(3, requires_grad=True) * 2
         (h * h).sum().backward()
     figure = show.versions(trace, "mul#1", title="Versions")
-    assert "saved at 0: the same" in figure.text()
+    assert "saved at 0, the same" in figure.text()
     assert figure.caption == "mul#1 was written 0 times."
 
 
@@ -280,3 +301,85 @@ def test_a_curve_that_ends_early_has_no_number_after_its_end():
     )
     (row,) = [line for line in figure.text().splitlines() if line.startswith("short")]
     assert row.split() == ["short", "5"]
+
+
+# -- how plots look -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def axes(monkeypatch):
+    """The axes of what is drawn in a test, and the figure, laid out as it is saved."""
+    drawn = []
+    monkeypatch.setattr(plt, "close", drawn.append)
+
+    def last():
+        figure = drawn[-1]
+        figure.canvas.draw()
+        return figure.axes[0]
+
+    yield last
+    monkeypatch.undo()
+    plt.close("all")
+
+
+def boxes(axes):
+    """The words beside and in the lines, and where they stand."""
+    renderer = axes.figure.canvas.get_renderer()
+    extent = plt.Text.get_window_extent  # of the letters, without the line that leads there
+    return {text.get_text(): extent(text, renderer) for text in axes.texts}
+
+
+def test_a_curve_is_named_at_its_end_and_names_that_would_touch_move_apart(axes):
+    show.curves({"a": [1, 50], "b": [1, 51], "c": [9, 0]}, x="n", y="y", title="t", caption="c.")
+    found = boxes(axes())
+    assert axes().get_legend() is None
+    assert list(found) == ["c", "a", "b"]
+    assert found["c"].y1 < found["a"].y0
+    assert found["a"].y1 < found["b"].y0
+    assert all(box.x0 > axes().get_window_extent().x1 for box in found.values())
+    assert all(box.x1 < axes().figure.bbox.x1 for box in found.values())
+
+
+def test_curves_that_lie_on_each_other_are_one_line_with_all_their_names(axes):
+    lines = {"a": [1, 2], "b": [2, 1], "c": [1, 2]}
+    plot = show.curves(lines, x="n", y="y", title="t", caption="c.")
+    assert len(axes().lines) == 2
+    assert set(boxes(axes())) == {"a\nc", "b"}
+    assert "c  1  2" in plot.text()  # the twin names each
+
+
+def test_lines_differ_without_colour_and_steps_have_no_halves(axes):
+    lines = {name: [at, 1] for at, name in enumerate("abcd")}
+    show.curves(lines, x="n", y="y", title="t", caption="c.")
+    assert len({line.get_linestyle() for line in axes().lines}) == 4
+    assert all(tick == int(tick) for tick in axes().get_xticks())
+
+
+def test_a_logarithmic_axis_has_plain_numbers(axes):
+    show.curves({"a": [1, 100_000]}, x="n", y="y", title="t", caption="c.", log=True)
+    assert "100,000" in [label.get_text() for label in axes().get_yticklabels()]
+
+
+def test_an_axis_of_bytes_begins_at_nothing(axes):
+    show.curves({"a": [90, 100]}, x="n", y="y", title="t", caption="c.")
+    assert axes().get_ylim()[0] == 0
+
+
+def test_stacked_areas_add_up_and_are_named_inside_or_beside(axes):
+    parts = {"first": [10, 10, 10, 0], "second": [0, 20, 20, 0], "third": [0, 0, 5, 5]}
+    plot = show.stacked(
+        parts, x="event", y="bytes", title="t", caption="c.", beside={"third": (1.5, 30)}
+    )
+    assert "together  10  30  35  5" in plot.text()
+    at = {text.get_text(): text.xyann for text in axes().texts}
+    assert at == {"first": (2.5, 5.0), "second": (3.0, 20.0), "third": (1.5, 30)}
+    grey, saved, blue = axes().collections
+    assert saved.get_hatch() == "////"
+    # Told apart without colour: the two plain ones are light and dark.
+    assert grey.get_facecolor()[0][:3].mean() > 0.8 > 0.5 > blue.get_facecolor()[0][:3].mean()
+
+
+def test_bars_of_saved_values_are_hatched_as_saved_is_everywhere(axes):
+    x = lm.ones(4, 4, requires_grad=True)
+    show.saved_bars({"square": lm.lifetime.saved(x * x)}, title="t")
+    assert {bar.get_hatch() for bar in axes().patches if bar.get_fill()} == {"////"}

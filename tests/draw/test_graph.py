@@ -139,6 +139,13 @@ def test_the_dict_of_a_dump_serves_as_before():
 
 
 @pytest.mark.usefixtures("without_dot")
+def test_a_released_node_has_a_gap_between_its_name_and_the_word():
+    x = lm.ones(4, requires_grad=True)
+    y = (x * x).sum()
+    y.backward()
+    assert "</B>&#160;&#160;released" in graph(y).dot()  # dot drops plain blanks there
+
+
 def test_a_partly_released_graph_keeps_its_badges():
     x, w = lm.ones(4).requires_grad_(), lm.ones(4)
     shared = x * w  # keeps w, b1
@@ -247,7 +254,7 @@ def test_a_hostile_name_is_escaped_in_dot():
     loss, names = step()
     source = graph(loss, names={HOSTILE: names["w1"], HOSTILE + "2": names["h"]}).dot()
     assert "<B>a&lt;b&gt;&amp;&quot;c&quot;</B>" in source
-    assert 'label=" a<b>&amp;\\"c\\"2 (32, 16)"' in source
+    assert 'label="\N{NO-BREAK SPACE}a<b>&amp;\\"c\\"2 (32, 16)"' in source
     assert "<b>" not in source.replace("a<b>&amp;", "")  # outside of quotes
 
 

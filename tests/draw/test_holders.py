@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import lucid_mini as lm
+from lucid_mini.draw import style
 from lucid_mini.draw.holders import holders
 from lucid_mini.lifetime.buffers import Buffer
 from lucid_mini.lifetime.holders import Chain, Hop
@@ -332,6 +333,18 @@ def test_very_long_names_stay_on_the_sheet():
     figure = holders(chain_of(f"global '{'x' * 300}'", f"attribute .{'y' * 300}", where="f.py:1"))
     assert max(len(line) for line in figure.text().split("\n")) <= 130
     assert figure.svg()
+
+
+def test_every_letter_has_8_points_at_the_width_of_a_notebook():
+    kept, reference = make_scaler()
+    figure = holders(lm.lifetime.why_alive(reference))
+    with style.own_settings():
+        sheet = style.Sheet(*figure.size())
+        figure.paint(sheet)
+    texts = [*sheet.figure.axes[0].texts, *sheet.figure.texts]
+    assert figure.size()[0] <= 675  # 900 pixels
+    assert min(text.get_fontsize() for text in texts) >= 8
+    del kept
 
 
 def test_the_figure_keeps_nothing_alive(no_gc):

@@ -416,6 +416,33 @@ def test_the_svg_has_title_and_text_and_a_cell_per_frame():
     assert "ready exp#3 (0), relu#2 (1)" in words
 
 
+def pictures_of(figure):
+    """The small pictures of a filmstrip: what each shows of the graph, and at which scale."""
+    for picture in ET.fromstring(figure.svg()).findall(f"{SVG}svg"):
+        *_, width, height = map(float, picture.get("viewBox").split())
+        yield width, height, float(picture.get("width")) / width
+
+
+def test_every_small_picture_of_a_small_graph_shows_all_of_it():
+    x = lm.tensor(2.0, requires_grad=True)
+    a = x.exp()
+    figure = stepper(a * a.sin() + a)
+    whole = plan(figure.film()).layered
+    pictures = list(pictures_of(figure))
+    assert len(pictures) == 6
+    for width, height, _ in pictures:
+        assert width >= whole.width
+        assert height >= whole.height
+
+
+def test_names_in_the_filmstrip_are_read_at_the_width_of_a_notebook():
+    """12 pixels, scaled by the small picture; 10.67 pixels are 8 points."""
+    figure = stepper(chain_of_forty()[0])
+    *steps, _ = pictures_of(figure)
+    assert min(12 * scale for _, _, scale in steps) >= 10.67
+    assert float(ET.fromstring(figure.svg()).get("width")) <= 900
+
+
 def test_an_untrusted_notebook_has_the_filmstrip_as_an_image():
     loss, names = diamond()
     figure = stepper(loss, names=names)
@@ -501,6 +528,28 @@ def test_the_slider_the_buttons_and_the_keys_step_through_the_pass(opened):
     assert status(opened) == "Step 7 of 7. The pass is over. All at once, w gets its .grad."
     press(opened, "Home")
     assert classes(opened) == "wwwwwwr"
+
+
+def test_the_cursor_in_the_curve_covers_its_step_at_the_start_and_at_the_end(opened):
+    edges = (
+        "const box = id => document.querySelector(id).getBoundingClientRect();"
+        "const axis = box('#curve .axis'), cursor = box('#cursor');"
+        "return [cursor.left - axis.left, axis.right - cursor.right]"
+    )
+    assert abs(run(opened, edges)[0]) < 2
+    press(opened, "End")
+    assert abs(run(opened, edges)[1]) < 2
+
+
+def test_every_letter_of_the_page_has_8_points(opened):
+    smallest = run(
+        opened,
+        "const texts = [...document.querySelectorAll('.live text, .live li, .live dd')];"
+        "return Math.min(...texts.filter(t => t.getClientRects().length).map(t => {"
+        "  const size = parseFloat(getComputedStyle(t).fontSize);"
+        "  return t.getScreenCTM ? size * t.getScreenCTM().a : size; }))",
+    )
+    assert smallest >= 10.6  # pixels: 8 points
 
 
 def test_play_goes_on_by_itself_and_stops_when_asked(opened):

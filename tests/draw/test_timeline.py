@@ -12,6 +12,7 @@ import pytest
 
 from lucid_mini.draw import style
 from lucid_mini.draw.figure import PictureError
+from lucid_mini.draw.memory import memory
 from lucid_mini.draw.timeline import Bar, timeline
 
 
@@ -632,6 +633,17 @@ def test_no_text_of_a_picture_touches_another_or_leaves_the_sheet(name):
         assert all(-0.5 <= x <= width + 0.5 and 0 <= y <= height for x, y in corners), text
     for (one, here), (other, there) in itertools.combinations(painted.items(), 2):
         assert apart(here, there), f"{one[1]} touches {other[1]}"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_every_letter_has_8_points_at_the_width_of_a_notebook(name):
+    trace, top = PICTURES[name]
+    for figure in (timeline(trace, top=top), memory(trace)):
+        with style.own_settings():
+            sheet = style.Sheet(*figure.size())
+            figure.paint(sheet)
+        assert figure.size()[0] <= 675  # 900 pixels
+        assert min(text.get_fontsize() for text in sheet.figure.axes[0].texts) >= 8
 
 
 def texts_on(sheet):
