@@ -539,7 +539,7 @@ class Record:
                 chain = why_alive_array(array)
                 if chain is not None:
                     named[serial] = chain
-                else:  # no name leads to it: perhaps it holds itself
+                if chain is None or not chain.hops:  # no name was found: perhaps it holds itself
                     unnamed[serial] = Chain(cycle_through(array), self.kind.nbytes(array))
             del array
         return named, unnamed

@@ -14,15 +14,18 @@ torch = pytest.importorskip("torch", reason="the bridge needs PyTorch")
 import torch_programs as programs
 
 import lucid_mini as lm
+from lucid_mini.lifetime import holders
 
 trace = lm.bridge.torch.trace
 
 
 @pytest.fixture(autouse=True)
-def a_search_that_does_not_walk_the_whole_test_run(monkeypatch):
-    """Thousands of tests are reachable here."""
-    monkeypatch.setattr(lm.lifetime.holders, "SEARCH_LIMIT", 200_000)
-    monkeypatch.setattr(lm.lifetime.holders, "FOREIGN_LIMIT", 5_000)
+def the_other_tests_are_no_modules_of_the_script(monkeypatch):
+    """Thousands of objects are reachable from them, and where a search stops nothing is judged."""
+    every = holders.user_modules
+    monkeypatch.setattr(
+        holders, "user_modules", lambda: [m for m in every() if "test_" not in m.__name__]
+    )
 
 
 class Square(torch.autograd.Function):

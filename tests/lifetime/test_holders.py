@@ -376,8 +376,10 @@ class Notebook:
 
 
 @pytest.fixture
-def notebook() -> Any:
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Any:
     pytest.importorskip("IPython", reason="the notebook's own memory needs IPython")
+    # IPython would put the packages of an environment that happens to be active on the path.
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     made = Notebook()
     yield made
     made.shell.reset()
