@@ -48,7 +48,11 @@ def test_every_name_in_the_changelog_exists(line: str) -> None:
         "tour",
         "book",
         "doctor",
+        "site",
+        # of PyTorch, which need not be here: tests/bridge has them
         "lm.bridge.torch",
+        "to_torch",
+        "from_torch",
         "no_leaks",
         "lucid-mini",
         "%%lifetimes",
