@@ -291,9 +291,7 @@ def test_what_a_collection_of_the_script_freed_is_told(torch_script):
     assert any(leak.buffers == 3 and "KeepingBackward out" in leak.what for leak in leaks)
 
 
-def test_a_script_that_fails_is_judged_up_to_there_and_not_for_what_it_worked_on(
-    torch_script, capfd
-):
+def test_a_script_that_fails_is_judged_up_to_there_and_not_for_what_it_worked_on(torch_script):
     path = torch_script(
         """
 def step():
@@ -304,8 +302,9 @@ programs.own_hook()
 step()
 """
     )
-    assert cli.main(["doctor", path]) == 1
-    said = capfd.readouterr().err
+    done = run(path)  # apart: a search for what no name leads to goes through the whole test run
+    said = done.stderr
+    assert done.returncode == 1
     assert "it stopped with ValueError" in said
     assert "1 leak\n" in said
     assert "closure cell 'y'" in said
@@ -314,17 +313,19 @@ step()
     assert "lucid_mini" not in trace
 
 
-def test_the_example_leaks_twice_and_its_repair_not_at_all(capfd):
+def test_the_example_leaks_twice_and_its_repair_not_at_all():
     pytest.importorskip("torch", reason="the example uses PyTorch")
     example = str(ROOT / "examples" / "leaking_training.py")
-    assert cli.main(["doctor", example]) == 1
-    out, said = capfd.readouterr()
-    assert out.startswith("epoch 1: ")
+    done = run(example)
+    said = done.stderr
+    assert done.returncode == 1
+    assert done.stdout.startswith("epoch 1: ")
     assert "2 leaks" in said
     assert "CapturingRelu.backward, closure cell 'z' (leaking_training.py:51)" in said
     assert "global 'losses'[…]" in said
-    assert cli.main(["doctor", example, "--fixed"]) == 0
-    assert "nothing leaks" in capfd.readouterr().err
+    done = run(example, "--fixed")
+    assert done.returncode == 0
+    assert "nothing leaks" in done.stderr
 
 
 # ---------------------------------------------------------------- the command
