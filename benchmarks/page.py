@@ -56,7 +56,7 @@ def page(result: dict[str, Any]) -> str:
         sections.append(f"{FACTS}\n{table(result['facts'])}\n")
     for name, rows in _rows(result).items():
         workload = WORKLOADS[name]
-        title = workload.TITLE[0].upper() + workload.TITLE[1:]
+        title = (workload.TITLE[0].upper() + workload.TITLE[1:]).replace("*", r"\*")
         about = inspect.cleandoc(workload.__doc__ or "")
         figures = markdown_table(rows, workload.SHOWS, workload.GOALS)
         sections.append(f"## {title}\n\n{about}\n\n{figures}\n")

@@ -314,3 +314,8 @@ def test_the_committed_figures_are_all_there():
     for name, workload in WORKLOADS.items():
         cases = {row["case"] for row in result["workloads"][name]["rows"]}
         assert set(workload.GOALS) <= cases, name
+
+
+def test_a_times_sign_in_a_title_of_the_page_is_no_emphasis():
+    titles = [line for line in page(committed()).splitlines() if line.startswith("## ")]
+    assert r"## 1 000 × x\*y+z on arrays of one element, ratio to the floor" in titles
