@@ -124,9 +124,9 @@ def _applier(cls: "type[Function]") -> Callable[..., Any]:
         # an argument nor saved, and there is nothing to look for.
         fresh = type(output) is Tensor and output._node is None and ctx._marks is None
         alone = fresh and getrefcount(output) == ALONE
-        if fresh and output._data.base is not None and output._base is None:
+        if fresh and output._data.base is not None:  # a view: what is saved may lie under it
             fresh = alone and not ctx._saved
-            if fresh:
+            if fresh and output._base is None:
                 note_base(output, args)
         if not (recording and flags):
             if fresh and (alone or not is_in(output, args)) and not mode.inference:

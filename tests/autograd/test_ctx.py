@@ -1075,6 +1075,29 @@ def test_saving_a_dirty_input_makes_no_cycle(no_gc):  # R41
     assert [ref() for ref in refs] == [None, None]
 
 
+def returned_from_a_flat_view(ctx, x):
+    flat = x.view(-1)
+    ctx.save_for_backward(flat)
+    return flat[:2]
+
+
+def returned_from_the_array_itself(ctx, x):
+    ctx.save_for_backward(x.detach())
+    return lm.from_numpy(x.numpy().reshape(-1)[:2])
+
+
+@pytest.mark.parametrize(
+    "forward", [returned_from_a_flat_view, returned_from_the_array_itself], ids=lambda f: f.__name__
+)
+def test_what_is_saved_and_lies_under_the_output_is_an_alias_of_it(forward):  # R41, R106
+    function = lm.autograd.autograd_function(forward, lambda ctx, grad: lm.zeros(2, 2))
+    x = lm.ones(2, 2, requires_grad=True)
+    y = function(x * 1)
+    (slot,) = [slot for slot in lm.lifetime.saved(y) if slot.nbytes == 32]
+    assert slot.role == "alias of output"
+    assert y._base.shape == (2, 2)
+
+
 def test_a_saved_output_comes_back_with_its_history():  # R41
     seen = []
 
